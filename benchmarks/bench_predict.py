@@ -40,9 +40,9 @@ def prepare_stock(model: Path, work: Path) -> None:
     import pyarrow as pa
     import tensorflow as tf
 
-    from fullpass.components.ingest.readers.read_source import read
+    from fullpass.components.ingest.readers.read_source import read_rows
     from fullpass.components.ingest.readers.reader import Reading, convert_rows
-    from fullpass.components.ingest.writing.encode import encode, records
+    from fullpass.components.ingest.writing.encode import encode_rows, examples_as_bytes
     from fullpass.components.predict.input_source import input_files, input_source
     from fullpass.components.predict.predict import load_export
     from fullpass.preprocessing.columns.raw_columns import RawColumn
@@ -54,9 +54,9 @@ def prepare_stock(model: Path, work: Path) -> None:
     reading = Reading(file, columns)
     (work / "examples" / "Split-all").mkdir(parents=True)
     with tf.io.TFRecordWriter(str(work / "examples" / "Split-all" / "examples-00000-of-00001")) as writer:
-        for rows in read(reading, how.source):
+        for rows in read_rows(reading, how.source):
             arrays, good = convert_rows(columns.values(), how.text, reading, rows)
-            for record in records(encode(arrays).filter(pa.array(good))):
+            for record in examples_as_bytes(encode_rows(arrays).filter(pa.array(good))):
                 writer.write(record)
     loaded = tf.saved_model.load(str(exported.directory))
     module = tf.Module()

@@ -23,11 +23,11 @@ from tensorflow.python.data.experimental.ops import testing
 from fullpass.base.user_modules import use_modules_of
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.diagnose.diagnose import TRAIN, diagnose, newest_training
-from fullpass.pipeline.diagnose.diagnosis import to_json
-from fullpass.pipeline.diagnose.profiled_training import Training
+from fullpass.pipeline.diagnose.diagnosis import diagnosis_json
+from fullpass.pipeline.diagnose.profiled_training import DiagnosedTraining
 from fullpass.trainer.fit.strategy import choose_strategy
 from fullpass.trainer.fit.training_data import TrainingData, load_data
-from fullpass.trainer.input.workers import Workers
+from fullpass.trainer.input.workers import TrainingWorkers
 from fullpass.trainer.records import record_files
 from fullpass.trainer.train import RunOptions, train
 
@@ -50,7 +50,7 @@ def slow_down(microseconds: int) -> None:
     record_files.open_records = open_slowly
 
 
-def spread(training: Training, files: int, *, gzip: bool) -> None:
+def spread(training: DiagnosedTraining, files: int, *, gzip: bool) -> None:
     """Rewrites the train split into this many files."""
     folder = Path(training.files[0]).parent
     given = tf.data.Dataset.from_tensor_slices(list(training.files))
@@ -64,7 +64,7 @@ def spread(training: Training, files: int, *, gzip: bool) -> None:
                 writer.write(record)
 
 
-def trained(training: Training) -> dict[str, float]:
+def trained(training: DiagnosedTraining) -> dict[str, float]:
     """Trains, and returns the seconds of the first reading and of an epoch, and the examples per second over all.
 
     `wait` is the share of that time in which the model waits for input: the whole first reading, and a part of the
@@ -77,7 +77,7 @@ def trained(training: Training) -> dict[str, float]:
 
     def read(files: list[str]) -> tuple[TrainingData, float]:
         started = time.perf_counter()
-        data = load_data(files, eval_files, training.spec, Workers(strategy))
+        data = load_data(files, eval_files, training.spec, TrainingWorkers(strategy))
         return data, time.perf_counter() - started
 
     read(eval_files)
@@ -112,7 +112,7 @@ def main() -> None:
     use_modules_of(loaded.folder)
     slow_down(arguments.sleep)
     if arguments.what == "diagnose":
-        print(json.dumps(to_json(diagnose(loaded, root=arguments.root, seconds=arguments.seconds))))
+        print(json.dumps(diagnosis_json(diagnose(loaded, root=arguments.root, seconds=arguments.seconds))))
         return
     training = newest_training(loaded, arguments.root)
     if arguments.what == "spread":

@@ -17,9 +17,9 @@ from rich.console import Console
 from rich.table import Table
 
 from fullpass.components.data_gate.gate_verdict import GateVerdict
-from fullpass.components.data_gate.judge import judge
+from fullpass.components.data_gate.judge import judge_span
 from fullpass.components.data_gate.series import Series, SeriesSource
-from fullpass.components.data_gate.span_summary import Summary
+from fullpass.components.data_gate.span_summary import SpanSummary
 from fullpass.components.data_gate.summarize import summarize_raw
 from fullpass.components.ingest.spans.ingest_request import Request
 from fullpass.components.ingest.spans.spans import find_window
@@ -78,7 +78,7 @@ class Spans:
 
     config: PipelineConfig
     series: tuple[Series, ...]
-    summaries: tuple[Summary, ...]
+    summaries: tuple[SpanSummary, ...]
     unit: str | None
 
     def judged(self, window: int) -> list[GateVerdict]:
@@ -87,7 +87,7 @@ class Spans:
         for i, newest in enumerate(self.summaries):
             begin = max(0, i - window + 1)
             others, earlier = self.summaries[begin:i], self.summaries[:begin]
-            verdicts.append(judge(newest, others, earlier, self.series, self.config.gates, unit=self.unit))
+            verdicts.append(judge_span(newest, others, earlier, self.series, self.config.gates, unit=self.unit))
         return verdicts
 
 

@@ -23,7 +23,7 @@ from benchmarks.common import peak_mib
 from benchmarks.input_side import passes_of
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.diagnose.diagnose import newest_training
-from fullpass.pipeline.diagnose.profiled_training import Training
+from fullpass.pipeline.diagnose.profiled_training import DiagnosedTraining
 from fullpass.preprocessing.features.image_feature import Augment
 from fullpass.trainer.input.decoder import decoder
 from fullpass.trainer.input.epochs import BatchOrder
@@ -58,7 +58,7 @@ def plain(files: str, size: int, *, antialias: bool) -> tuple[Iterator[None], in
     return passes_of(dataset, -(-len(paths) // BATCH)), len(paths)
 
 
-def ours(training: Training) -> tuple[Iterator[None], int]:
+def ours(training: DiagnosedTraining) -> tuple[Iterator[None], int]:
     """Returns passes over the train split of a run, read as in the Trainer, and its number of rows."""
     spec, output = training.spec, training.spec.tft_output
     placement = placement_of(spec.preprocessing, transformed_outputs(spec.preprocessing, output))

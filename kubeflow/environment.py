@@ -63,7 +63,9 @@ def load_environment(path: Path | str) -> Environment:
     return Environment(config, Path(path), tree)
 
 
-def require(environment: Environment, nodes: Sequence[str], lasting: Sequence[tuple[Keys, str, str]]) -> list[Problem]:
+def require_environment(
+    environment: Environment, nodes: Sequence[str], lasting: Sequence[tuple[Keys, str, str]]
+) -> list[Problem]:
     """Returns the warnings about an environment file for a pipeline.
 
     Args:

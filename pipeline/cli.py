@@ -18,15 +18,21 @@ from fullpass.base.errors import UsageError, UserError, did_you_mean
 from fullpass.base.processes import flush_streams
 from fullpass.components.ingest.readers.crashes import continue_in_fork
 from fullpass.components.ingest.spans.spans import find_window
+from fullpass.components.predict.input_source import key_values, paths_by_name, read_as_of
 from fullpass.pipeline import options, printing
 from fullpass.pipeline.authoring.checks.check import load_checked, overview
 from fullpass.pipeline.authoring.loading.json_schema import json_schema
 from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.authoring.show_config import resolved_yaml
+from fullpass.pipeline.config import BeamConfig
 from fullpass.pipeline.diagnose.command import diagnose
 from fullpass.pipeline.exit_codes import ExitCode, exit_code, explained
 from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.registry.commands import bless, compare, evaluate, export, gc, lineage, models, refresh, runs
+from fullpass.pipeline.registry.locate_model import pushed_to
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
+from fullpass.pipeline.running.beam_args import prediction_args
+from fullpass.pipeline.running.execution import failure
 from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.scheduling import commands
 from fullpass.pipeline.startup import large_imports, noise_to, set_environment, without_keras
@@ -170,8 +176,6 @@ def check(
 @app.command()
 def show(file: options.File = options.USUAL) -> None:
     """Print the YAML with every default filled in. The output is a pipeline YAML itself."""
-    from fullpass.pipeline.authoring.show_config import resolved_yaml
-
     printing.print_data(resolved_yaml(load(file).config), nl=False)
 
 
@@ -302,8 +306,6 @@ def predict(
 
     An absent column counts as missing. A row that cannot be read has no prediction; `bad_row` holds the reason.
     """
-    from fullpass.components.predict.input_source import paths_by_name, read_as_of
-
     continue_in_fork()
     read_as = read_as_of(format_, separator, columns, missing, encoding, source, header=header)
     tables, events = paths_by_name("--join", join), paths_by_name("--history", history)
@@ -320,7 +322,7 @@ def predict(
         exported = open_model(model)
     from fullpass.components.predict.other_rows import with_events, with_tables
     from fullpass.components.predict.predict import predict_file, predict_tables
-    from fullpass.components.predict.write_tables import to_json
+    from fullpass.components.predict.write_tables import row_json
 
     with TemporaryDirectory() as folder:
         exported = with_events(with_tables(exported, tables, folder), events, folder)
@@ -331,7 +333,7 @@ def predict(
             done = predict_tables(exported, rows, read_as, explained=explain)
             for table in done:
                 for row in table.to_pylist():
-                    printing.print_data(to_json(row))
+                    printing.print_data(row_json(row))
     for line in done.notes():
         printing.print_text(line, err=True)
 
@@ -348,17 +350,11 @@ def _predict_on_beam(
 ) -> None:
     if output is None:
         raise UsageError("--runner writes a folder: give its name with -o, such as -o predictions.parquet.")
-    from fullpass.components.predict.input_source import key_values
-    from fullpass.pipeline.config import BeamConfig
-    from fullpass.pipeline.running.beam_args import prediction_args
-    from fullpass.pipeline.running.execution import failure
-
     config = BeamConfig(runner=runner, options=key_values("--beam", options))
     try:
         with noise_to(Path(os.devnull)):
             with large_imports():
                 from fullpass.components.predict.predict_parts import Batch, predict_parts
-                from fullpass.pipeline.registry.locate_model import pushed_to
             batch = Batch(str(pushed_to(model.absolute())), rows, str(output), read_as, explained)
             done = predict_parts(batch, lambda size: prediction_args(config, data_bytes=size))
     except Exception as error:  # Beam wraps the errors of its workers

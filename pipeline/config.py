@@ -19,7 +19,7 @@ from fullpass.preprocessing.features.feature import Feature, Features
 from fullpass.preprocessing.features.history import lists_of
 from fullpass.preprocessing.features.ids import StableIds
 from fullpass.preprocessing.features.label import Label
-from fullpass.preprocessing.features.sequences import SequenceSpec, keys_of, with_columns_of
+from fullpass.preprocessing.features.sequences import SequenceSpec, with_columns_of, yaml_keys
 from fullpass.preprocessing.spec import Count, EnvironmentVariable, Flag, ImportPath, Name, NonNegative, Spec
 from fullpass.trainer.config import InputConfig, ModelConfig, TrainerConfig, TrainingConfig, WideDeep
 from fullpass.trainer.tuning.config import TuningConfig
@@ -182,7 +182,7 @@ class PipelineConfig(Spec):
 
     def keys_of(self, feature: str) -> tuple[str, ...]:
         """Returns the path of one of `all_features` in the YAML."""
-        return ("features", feature) if feature in self.features else keys_of(self.sequences, feature)
+        return ("features", feature) if feature in self.features else yaml_keys(self.sequences, feature)
 
     @property
     def preprocessing_config(self) -> PreprocessingConfig:

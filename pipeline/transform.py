@@ -14,6 +14,7 @@ from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.frames import Rows, as_arrow, like
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, vocabulary_name
 from fullpass.preprocessing.columns.raw_columns import raw_columns
+from fullpass.preprocessing.values.raw_batches import raw_batches
 
 
 class Transform:
@@ -27,7 +28,6 @@ class Transform:
         """Analyzes rows; see `analyze`."""
         from fullpass.pipeline.running.build import with_absolute_files
         from fullpass.preprocessing.analysis.analyze import analyze_table
-        from fullpass.preprocessing.values.raw_batches import raw_batches
 
         self._config = with_absolute_files(pipeline.config.preprocessing_config, pipeline.resolve)
         self._text = pipeline.config.data.source.raw_text
@@ -57,8 +57,6 @@ class Transform:
         return with_fields(as_arrow(rows), raw_columns(self._config))
 
     def _transformed(self, rows: Rows) -> pa.Table:
-        from fullpass.preprocessing.values.raw_batches import raw_batches
-
         table = self._table(rows)
         transformer = self._transformer(labelled=raw_columns(self._config).keys() <= set(table.column_names))
         widths = {f.name: [d.size for d in f.shape.dim] for f in transformer.schema.feature if f.HasField("shape")}

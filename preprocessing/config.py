@@ -12,7 +12,7 @@ from fullpass.preprocessing.features.feature import CustomFeature, Features
 from fullpass.preprocessing.features.history import Histories
 from fullpass.preprocessing.features.ids import StableIds, Vocabulary, stable_ids_of
 from fullpass.preprocessing.features.label import Label
-from fullpass.preprocessing.features.sequences import SequenceSpec, keys_of, sequence_of, with_columns_of
+from fullpass.preprocessing.features.sequences import SequenceSpec, sequence_of, with_columns_of, yaml_keys
 from fullpass.preprocessing.features.target_feature import TargetFeature
 from fullpass.preprocessing.spec import Flag, ImportPath, Name, Spec
 
@@ -103,7 +103,7 @@ class PreprocessingConfig(Spec):
 
     def path_of(self, feature: str) -> str:
         """Returns the YAML path of a feature."""
-        return ".".join(keys_of(self.sequences, feature))
+        return ".".join(yaml_keys(self.sequences, feature))
 
     @property
     def functions(self) -> list[str]:

@@ -21,7 +21,7 @@ from fullpass.preprocessing.apply.number_chains import (
 )
 from fullpass.preprocessing.apply.stable_ids import BaseModelRef
 from fullpass.preprocessing.apply.statistics import Statistics, principal_components
-from fullpass.preprocessing.apply.target import target, target_of
+from fullpass.preprocessing.apply.target import target, target_of_values
 from fullpass.preprocessing.apply.text import text
 from fullpass.preprocessing.apply.token_ids import TokenIds, Transformed, apply_token_ids
 from fullpass.preprocessing.columns.outputs import ROW_ID
@@ -34,7 +34,7 @@ from fullpass.preprocessing.features.feature import (
     VectorFeature,
     transformed_name,
 )
-from fullpass.preprocessing.features.transforms import Pca, Transform, VectorZScore, ZScore
+from fullpass.preprocessing.features.transforms import Pca, TransformSpec, VectorZScore, ZScore
 
 
 def preprocessing_fn(inputs: Mapping[str, tf.SparseTensor], custom_config: Mapping[str, Any]) -> dict[str, Transformed]:
@@ -79,7 +79,9 @@ def apply_features(config: PreprocessingConfig, columns: Columns) -> dict[str, T
     results |= apply_quantities({key: value for key, value in results.items() if isinstance(value, Quantity)})
     for name, feature in of_crosses.items():
         with prefix_errors(config.path_of(name)):
-            results |= target_of(name, feature, columns, crossed_tokens(config.cross_of(feature), columns, results))
+            results |= target_of_values(
+                name, feature, columns, crossed_tokens(config.cross_of(feature), columns, results)
+            )
     for index, declared in enumerate(config.crosses):
         with prefix_errors(path := f"crosses[{index}]"):
             results |= cross(path, declared, columns, results)
@@ -134,7 +136,7 @@ def _project(values: tf.Tensor, spec: Pca) -> tf.Tensor:
     return tf.cast(tf.matmul(values - mean, components * tf.sign(first)), tf.float32)
 
 
-COMPONENTWISE: Mapping[type[Transform], Transform] = {VectorZScore: ZScore()}
+COMPONENTWISE: Mapping[type[TransformSpec], TransformSpec] = {VectorZScore: ZScore()}
 """Vector transform -> the number transform of each component; `pca` is absent because it mixes components."""
 FEATURES: Mapping[str, Callable[..., Mapping[str, Transformed | Quantity | TokenIds]]] = {
     "number": number,

@@ -1,8 +1,8 @@
 """The rule by which two texts are the same token: 3067.0, as tools write 3067 in a column with gaps, is 3067.
 
 Only an optional minus, digits, a point and zeros are rewritten. 007, 1e3, +5.0 and 1.50 stay as they are, and no text
-is read as a number, so digits beyond 2**53 are kept. `arrow_text.as_tokens` and `tensor_ops.as_tokens` apply the rule
-to columns, `as_token` to texts of the YAML.
+is read as a number, so digits beyond 2**53 are kept. `arrow_text.as_tokens` and `tensor_ops.token_tensor` apply the
+rule to columns, `as_token` to texts of the YAML.
 """
 
 import re

@@ -1,5 +1,6 @@
 """Shared fixtures. This module sets the environment variables of TensorFlow before any test imports it."""
 
+import atexit
 import contextlib
 import fcntl
 import gc
@@ -106,6 +107,7 @@ def pytest_collection_finish() -> None:
     warm_process.turn_optimizer_off()
     gc.collect()
     gc.freeze()
+    atexit.register(gc.unfreeze)  # DuckDB writes a page about objects that the interpreter cannot collect at its end
     gc.set_threshold(50_000, 20, 50)
 
 

@@ -37,12 +37,15 @@ def module_name(path: Path) -> str:
     return ".".join(relative.parts).removeprefix("fullpass.").removesuffix(".__init__")
 
 
-def imported_names(source: str, package: tuple[str, ...]) -> Iterator[str]:
+def imported_names(source: str, package: tuple[str, ...], *, at_start: bool = False) -> Iterator[str]:
     """Yields the dotted names that `source`, a module of `package`, imports, also inside functions.
 
     `from a import b` yields `a.b`, which may be a module or a name in the module `a`.
+
+    Args:
+        at_start: Leaves out what is imported inside functions, or for a type checker only.
     """
-    for node in ast.walk(ast.parse(source)):
+    for node in (_outside_functions if at_start else ast.walk)(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -51,15 +54,23 @@ def imported_names(source: str, package: tuple[str, ...]) -> Iterator[str]:
             yield from (".".join([*base, alias.name]) for alias in node.names)
 
 
+def _outside_functions(node: ast.AST) -> Iterator[ast.AST]:
+    yield node
+    for_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+    if not for_types and not isinstance(node, ast.FunctionDef):
+        for child in ast.iter_child_nodes(node):
+            yield from _outside_functions(child)
+
+
 @cache
-def import_graph() -> Mapping[str, frozenset[str]]:
-    """Returns module -> the modules of this project that it imports."""
+def import_graph(*, at_start: bool = False) -> Mapping[str, frozenset[str]]:
+    """Returns module -> the modules of this project that it imports; at_start: see `imported_names`."""
     files = {module_name(path): path for package in LAYERS for path in source_files(package)}
     graph = {}
     for name, path in files.items():
         parent = ("fullpass", *name.split(".")) if path.name == "__init__.py" else ("fullpass", *name.split(".")[:-1])
         found = set()
-        for imported in imported_names(path.read_text(encoding="utf-8"), parent):
+        for imported in imported_names(path.read_text(encoding="utf-8"), parent, at_start=at_start):
             dotted = imported.removeprefix("fullpass.")
             found |= {dotted, dotted.rpartition(".")[0]} & files.keys() if dotted not in files else {dotted}
         graph[name] = frozenset(found - {name})
@@ -80,7 +91,7 @@ def units(graph: Mapping[str, Iterable[str]], folder: str) -> dict[str, set[str]
 
 def circles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
     """Returns the groups of nodes that import each other, directly or through others."""
-    reach = {name: _reachable(graph, name) for name in graph}
+    reach = {name: reachable(graph, name) for name in graph}
     groups = {tuple(sorted(other for other in reach[name] if name in reach.get(other, ()))) for name in graph}
     return sorted(list(group) for group in groups if len(group) > 1)
 
@@ -92,7 +103,7 @@ def folder_circles() -> list[str]:
     return [f"{folder}: {' <-> '.join(circle)}" for folder in folders for circle in circles(units(graph, folder))]
 
 
-def _reachable(graph: Mapping[str, Iterable[str]], start: str) -> set[str]:
+def reachable(graph: Mapping[str, Iterable[str]], start: str) -> set[str]:
     """Returns the nodes that can be reached from a node over one import or more."""
     seen: set[str] = set()
     pending = list(graph[start])

@@ -11,7 +11,7 @@ import pytest
 from fullpass.components.data_gate.series import Series, SeriesSource, Sketches
 from fullpass.components.ingest.readers.row_hash import contents, hashes
 from fullpass.components.ingest.splitting.assign import cell_tokens
-from fullpass.components.ingest.writing.encode import encode
+from fullpass.components.ingest.writing.encode import encode_rows
 from fullpass.pipeline.authoring.profile.images import image_texts
 from fullpass.pipeline.authoring.profile.value_counts import count_values
 from fullpass.preprocessing.columns.raw_columns import RawColumn
@@ -144,10 +144,10 @@ CASES = {
     "read_dates": (STRINGS,
         lambda column: read_dates(column, "%Y-%m-%d").valid.tolist(), each(lambda text: text == "2024-05-01")),
     "encode": (BYTES,
-        lambda column: encode({"x": column}).to_pylist(),
+        lambda column: encode_rows({"x": column}).to_pylist(),
         each(lambda text: example([] if text is None else [text.encode()]))),
     "encode lists": ((FULL,),
-        lambda column: encode({"x": column}).to_pylist(),
+        lambda column: encode_rows({"x": column}).to_pylist(),
         each(lambda texts: example([text.encode() for text in texts or ()]))),
     "image_texts": (TEXT_LISTS,
         lambda column: [text is not None for text in image_texts(column).to_pylist()],

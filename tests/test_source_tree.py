@@ -1,5 +1,8 @@
 """The structure of the source: packages import one way, and no folders or files import each other in a circle."""
 
+import ast
+from collections import defaultdict
+
 import pytest
 
 from tests import REPOSITORY
@@ -10,9 +13,16 @@ from tests.source_tree import (
     import_graph,
     imported_names,
     module_name,
+    reachable,
     source_files,
+    trees,
     units,
 )
+
+NODES = {"SpanComparison", "Transform"}
+"""Classes of nodes. The artifact of the one and the object of the Python API have the name of the node."""
+COMMANDS = ("api.py", "cli.py", "command.py", "commands.py")
+"""Endings of the files with the verbs of the product, which call the function of the same name."""
 
 
 @pytest.mark.parametrize(
@@ -66,8 +76,49 @@ def test_no_files_import_each_other_in_a_circle():
     assert circles(import_graph()) == []
 
 
+def test_an_import_in_a_function_saves_something():
+    """What a file loads in any case is imported at its top."""
+    at_start = import_graph(at_start=True)
+    late = {name: imported - at_start[name] for name, imported in import_graph().items()}
+    loaded = {name: imported & reachable(at_start, name) for name, imported in late.items() if imported}
+    assert {name: imported for name, imported in loaded.items() if imported} == {}
+
+
 def test_no_folders_import_each_other_in_a_circle():
     assert folder_circles() == []
+
+
+def _files_by_name(kind):
+    """Returns name -> the files that define a public class or function of this name at their top."""
+    found = defaultdict(set)
+    for path, tree in trees(""):
+        for node in tree.body:
+            if isinstance(node, kind) and not node.name.startswith("_"):
+                found[node.name].add(path)
+    return found
+
+
+def test_classes_have_names_of_their_own():
+    assert {name for name, files in _files_by_name(ast.ClassDef).items() if len(files) > 1} == NODES
+
+
+def test_imported_functions_have_names_of_their_own():
+    """Functions of one name are commands, or are called through their modules: `state_file.read`."""
+    defined = {
+        (module_name(REPOSITORY / path), name)
+        for name, files in _files_by_name(ast.FunctionDef).items()
+        for path in files
+        if not path.endswith(COMMANDS)
+    }
+    imported = defaultdict(set)
+    for _, tree in trees(""):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                module = node.module.removeprefix("fullpass.")
+                for alias in node.names:
+                    if (module, alias.name) in defined:
+                        imported[alias.name].add(module)
+    assert {name: modules for name, modules in imported.items() if len(modules) > 1} == {}
 
 
 def test_tests_mirror_the_folders():

@@ -24,18 +24,18 @@ from fullpass.trainer.export.run_provenance import TRAINING_FILE, read_run_facts
 from fullpass.trainer.export.sample_requests import read_samples
 from fullpass.trainer.export.signatures import served_model
 from fullpass.trainer.fit.calibration import calibrate, predict_mean
-from fullpass.trainer.fit.checkpoints import folder_for, prune, remove, write_json
+from fullpass.trainer.fit.checkpoints import folder_for, prune_checkpoints, remove_checkpoints, write_json
 from fullpass.trainer.fit.decision_threshold import choose_threshold
 from fullpass.trainer.fit.epoch_metrics import monitored
-from fullpass.trainer.fit.sampled_rows import rows_of, sample_rows
+from fullpass.trainer.fit.sampled_rows import rows_to_sample, sample_rows
 from fullpass.trainer.fit.strategy import choose_strategy
-from fullpass.trainer.fit.tensorboard import Curves
+from fullpass.trainer.fit.tensorboard import CurveWriter
 from fullpass.trainer.fit.training_data import TrainingData, load_data
 from fullpass.trainer.fit.training_inputs import TrainingInputs, parse_fn_args
 from fullpass.trainer.fit.warm_start import FILE as WEIGHTS_FILE
 from fullpass.trainer.fit.warm_start import BaseExport, describe_weights, find_base, warm_start_record
 from fullpass.trainer.input.decoder import decoder
-from fullpass.trainer.input.workers import Workers
+from fullpass.trainer.input.workers import TrainingWorkers
 from fullpass.trainer.insight.insight import EVAL_ROWS, measure_insight
 from fullpass.trainer.insight.words import epochs_words
 from fullpass.trainer.models.tasks import probabilities_of
@@ -67,14 +67,14 @@ def run_fn(fn_args: "FnArgs") -> None:
     inputs = _tuned_inputs(fn_args)
     config = inputs.spec.config
     strategy = choose_strategy(config.training, config.model.kind)
-    workers = Workers(strategy)
+    workers = TrainingWorkers(strategy)
     chief = workers.index == 0
     data = load_data(inputs.train_files, inputs.eval_files, inputs.spec, workers, inputs.validation_files)
     clock.append(time.monotonic())
     base = find_base(config.training, inputs.base_model)
     checkpoints = _checkpoint_folder(inputs, data, base)
     logs = inputs.model_run_dir if chief else tempfile.mkdtemp()
-    curves = Curves(logs)
+    curves = CurveWriter(logs)
     options = RunOptions(report=report, on_epoch=curves.write, base=base, checkpoints=checkpoints, logs=logs)
     trained = train(data, inputs.spec, strategy, options)
     curves.close()
@@ -99,8 +99,8 @@ def run_fn(fn_args: "FnArgs") -> None:
         record["hyperparameters"] = inputs.hyperparameters
     write_json(f"{inputs.model_run_dir}/{TRAINING_FILE}", record)
     if checkpoints is not None:
-        remove(checkpoints)
-        prune(checkpoints)
+        remove_checkpoints(checkpoints)
+        prune_checkpoints(checkpoints)
 
 
 def _tuned_inputs(fn_args: "FnArgs") -> TrainingInputs:
@@ -118,7 +118,7 @@ def _calibrate(inputs: TrainingInputs, data: TrainingData, network: Network) -> 
     task, training = inputs.spec.preprocessing.label.task, inputs.spec.config.training
     if training.calibration == "none" or (task == "regression" and training.loss.kind != "log_normal"):
         return {}
-    rows = sample_rows(data.validation.split, data.in_model, rows_of(network, EVAL_ROWS))
+    rows = sample_rows(data.validation.split, data.in_model, rows_to_sample(network, EVAL_ROWS))
     if task == "regression":
         return predict_mean(network, rows)
     return calibrate(network, rows, task, data.statistics.factors)
@@ -129,7 +129,7 @@ def _decide(inputs: TrainingInputs, data: TrainingData, network: Network) -> dic
     if inputs.custom.get("decision") is None:
         return {}
     decision = DecisionConfig.model_validate(inputs.custom["decision"])
-    rows = sample_rows(data.validation.split, data.in_model, rows_of(network, EVAL_ROWS))
+    rows = sample_rows(data.validation.split, data.in_model, rows_to_sample(network, EVAL_ROWS))
     scores = probabilities_of("binary", tf.constant(rows.logits(network))).numpy()[:, 1]
     return choose_threshold(rows.labels, scores, rows.weights, decision)
 

@@ -17,7 +17,7 @@ from fullpass.trainer.fit.build_training import build_training
 from fullpass.trainer.fit.calibration import prior_shift
 from fullpass.trainer.fit.epoch_metrics import monitored
 from fullpass.trainer.fit.fit import Fit, Fitted, OnEpoch, Report
-from fullpass.trainer.fit.sampled_rows import rows_of, sample_rows
+from fullpass.trainer.fit.sampled_rows import rows_to_sample, sample_rows
 from fullpass.trainer.fit.strategy import describe_devices
 from fullpass.trainer.fit.tensorboard import Profile
 from fullpass.trainer.fit.training_data import TrainingData
@@ -207,7 +207,7 @@ def _train_several(
 def _weights(
     data: TrainingData, networks: Mapping[str, Network], better: str, task: Task, loss: LossConfig
 ) -> Choice | None:
-    rows = sample_rows(data.validation.split, data.in_model, rows_of(networks[better], _BLEND_ROWS))
+    rows = sample_rows(data.validation.split, data.in_model, rows_to_sample(networks[better], _BLEND_ROWS))
     outputs = {kind: rows.logits(network) for kind, network in networks.items()}
     shift = prior_shift(task, data.statistics.factors, outputs[better].shape[1])
     return choose_weights({kind: output + shift for kind, output in outputs.items()}, better, rows, task, loss)

@@ -15,10 +15,10 @@ from fullpass.components.artifacts import SpanComparison as SpanComparisonArtifa
 from fullpass.components.beam_component import Artifacts, BeamComponent
 from fullpass.components.data_gate.config import GatesConfig
 from fullpass.components.data_gate.gate_verdict import GateVerdict
-from fullpass.components.data_gate.judge import judge
+from fullpass.components.data_gate.judge import judge_span
 from fullpass.components.data_gate.page import render_gate
 from fullpass.components.data_gate.series import SeriesSource
-from fullpass.components.data_gate.span_summary import Summary, SummaryStore
+from fullpass.components.data_gate.span_summary import SpanSummary, SummaryStore
 from fullpass.components.data_gate.summarize import SPAN, SpanName, SummarizeFiles, missing_summaries, span_name
 from fullpass.components.ingest.component import by_span, with_rows
 from fullpass.components.ingest.writing.record_writer import PENDING
@@ -47,7 +47,7 @@ class SpanComparisonExecutor(base_beam_executor.BaseBeamExecutor):
             else store.before(newest.number, most=gates.history)
         )
         anomalies = read_anomalies(artifact_utils.get_single_instance(input_dict["anomalies"]))
-        verdict = judge(newest, window, earlier, source.series, gates, unit=unit, anomalies=anomalies)
+        verdict = judge_span(newest, window, earlier, source.series, gates, unit=unit, anomalies=anomalies)
         store.keep(2 * max(len(examples), gates.history))
         write_comparison(comparison, verdict, options["name"])
 
@@ -58,7 +58,7 @@ class SpanComparisonExecutor(base_beam_executor.BaseBeamExecutor):
         store: SummaryStore,
         source: SeriesSource,
         pending: str,
-    ) -> list[Summary]:
+    ) -> list[SpanSummary]:
         if new := missing_summaries(spans, store):
             files = [(path, ((SPAN, number),)) for number in new for path in _record_files(examples[number])]
             with self._make_beam_pipeline() as pipeline:

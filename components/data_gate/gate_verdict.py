@@ -13,7 +13,7 @@ _WORST = 3
 
 
 @dataclass(frozen=True)
-class Finding:
+class GateFinding:
     """A change beyond its limit.
 
     Attributes:
@@ -65,7 +65,7 @@ class GateVerdict:
     rows: int
     previous: str
     window: str
-    findings: tuple[Finding, ...]
+    findings: tuple[GateFinding, ...]
     compared: tuple[ComparedSeries, ...]
     notes: tuple[str, ...]
 
@@ -93,11 +93,11 @@ class GateVerdict:
         return asdict(self) | {"stopped": self.stopped, "retrain": self.retrain}
 
 
-def read_verdict(fields: dict[str, Any]) -> GateVerdict:
+def parse_verdict(fields: dict[str, Any]) -> GateVerdict:
     """Returns a verdict from the object of `to_json`."""
     return parse_fields(GateVerdict, fields)
 
 
 def read_comparison(uri: str) -> GateVerdict:
     """Returns the verdict of a SpanComparison artifact."""
-    return read_verdict(read_json(f"{uri}/{COMPARISON_FILE}"))
+    return parse_verdict(read_json(f"{uri}/{COMPARISON_FILE}"))

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from fullpass.components.data_gate.config import Check, Divergences, GatesConfig
 from fullpass.components.data_gate.divergence import Divergence, divergence, share_by_chance
-from fullpass.components.data_gate.gate_verdict import ComparedSeries, Finding, GateVerdict
+from fullpass.components.data_gate.gate_verdict import ComparedSeries, GateFinding, GateVerdict
 from fullpass.components.data_gate.series import Series
-from fullpass.components.data_gate.span_summary import Summary, merge_spans
+from fullpass.components.data_gate.span_summary import SpanSummary, merge_spans
 
 ALL_DATA = "The data"
 """Name of the data of a source without spans."""
@@ -20,10 +20,10 @@ _POISSON = 4.0
 """Deviation of a row count, in standard deviations, that is attributed to chance."""
 
 
-def judge(
-    newest: Summary,
-    window: Sequence[Summary],
-    earlier: Sequence[Summary],
+def judge_span(
+    newest: SpanSummary,
+    window: Sequence[SpanSummary],
+    earlier: Sequence[SpanSummary],
     series: Sequence[Series],
     config: GatesConfig,
     *,
@@ -46,7 +46,7 @@ def judge(
         against.append((f"the window ({window[0].label} to {window[-1].label})", rest))
     season = next((s for s in before if s.number == newest.number - _SEASONS.get(unit or "", 0)), None)
     policy = config.anomalies.policy
-    findings = [Finding("anomalies", text.partition(":")[0], policy, text, 1.0) for text in anomalies]
+    findings = [GateFinding("anomalies", text.partition(":")[0], policy, text, 1.0) for text in anomalies]
     compared = []
     for name, other in against:
         of_other = [_compare(one, newest, name, other, config) for one in series]
@@ -83,13 +83,13 @@ def judge(
 
 
 def _repeated(
-    findings: Sequence[Finding],
-    newest: Summary,
-    reference: Summary,
-    window: Sequence[Summary],
+    findings: Sequence[GateFinding],
+    newest: SpanSummary,
+    reference: SpanSummary,
+    window: Sequence[SpanSummary],
     series: Sequence[Series],
     config: GatesConfig,
-) -> list[Finding]:
+) -> list[GateFinding]:
     """Returns the warnings that also apply to the reference span and have not changed since.
 
     A lasting change differs from the window until it fills the window. It is reported once; the verdicts on later spans
@@ -119,16 +119,16 @@ def _repeated(
     return repeated
 
 
-def _of_distribution(one: Series, newer: Summary, older: Summary, config: GatesConfig) -> Iterator[Finding]:
+def _of_distribution(one: Series, newer: SpanSummary, older: SpanSummary, config: GatesConfig) -> Iterator[GateFinding]:
     yield from _missing(one, newer, "", older, config)
     yield from _drift(one, _compare(one, newer, "", older, config), config)
 
 
-def _label(summary: Summary) -> str:
+def _label(summary: SpanSummary) -> str:
     return summary.label or "the data of the previous run"
 
 
-def _notes(newest: Summary, previous: Summary | None) -> Iterator[str]:
+def _notes(newest: SpanSummary, previous: SpanSummary | None) -> Iterator[str]:
     if previous is None:
         yield "There is nothing to compare with: these are the first data that the gate checks."
     elif newest.number - previous.number > 1:
@@ -139,9 +139,9 @@ def _notes(newest: Summary, previous: Summary | None) -> Iterator[str]:
         yield f"{newest.label or ALL_DATA} has no rows; no distribution was compared."
 
 
-def _most_serious(findings: Sequence[Finding]) -> list[Finding]:
+def _most_serious(findings: Sequence[GateFinding]) -> list[GateFinding]:
     """Returns one finding per check and subject: the more serious of those against the previous span and the window."""
-    worst: dict[tuple[str, str], Finding] = {}
+    worst: dict[tuple[str, str], GateFinding] = {}
     for finding in sorted(findings, key=lambda f: -f.over):
         worst.setdefault((finding.check, finding.subject), finding)
     return list(worst.values())
@@ -168,7 +168,7 @@ def _ignored(one: Series, config: GatesConfig) -> bool:
     return not one.is_label and config.drift.features.get(one.column) == "ignore"
 
 
-def _compare(one: Series, newest: Summary, against: str, other: Summary, config: GatesConfig) -> ComparedSeries:
+def _compare(one: Series, newest: SpanSummary, against: str, other: SpanSummary, config: GatesConfig) -> ComparedSeries:
     _, js, linf, _ = _limits(one, config)
     before, now = other.distributions[one.name], newest.distributions[one.name]
     difference = divergence(before, now)
@@ -177,7 +177,7 @@ def _compare(one: Series, newest: Summary, against: str, other: Summary, config:
     return ComparedSeries(one.name, against, difference, js, linf)
 
 
-def _drift(one: Series, c: ComparedSeries, config: GatesConfig) -> Iterator[Finding]:
+def _drift(one: Series, c: ComparedSeries, config: GatesConfig) -> Iterator[GateFinding]:
     check, _, _, _ = _limits(one, config)
     d = c.divergence
     if c.over <= 1:
@@ -194,7 +194,7 @@ def _drift(one: Series, c: ComparedSeries, config: GatesConfig) -> Iterator[Find
     text = f"{c.series}: drifted from {c.against}: {'; '.join(exceeded)}. {_most_moved(d)}"
     if d.unseen:
         text += f" {d.unseen:.1%} of rows have values that did not occur before."
-    yield Finding(kind, c.series, check.policy, text, c.over)
+    yield GateFinding(kind, c.series, check.policy, text, c.over)
 
 
 def _most_moved(d: Divergence) -> str:
@@ -202,20 +202,24 @@ def _most_moved(d: Divergence) -> str:
     return f"The largest change is in {d.bins[index]!r}: {d.before[index]:.1%} of rows before, {d.now[index]:.1%} now."
 
 
-def _columns(one: Series, newest: Summary, against: str, other: Summary, config: GatesConfig) -> Iterator[Finding]:
+def _columns(
+    one: Series, newest: SpanSummary, against: str, other: SpanSummary, config: GatesConfig
+) -> Iterator[GateFinding]:
     before, now = other.distributions[one.name], newest.distributions[one.name]
     if not (before.rows and now.rows) or _ignored(one, config):
         return
     if now.present and not before.present:
         share = 1 - now.missing_share
         text = f"{one.column}: has values in {share:.1%} of rows; had none in {against}."
-        yield Finding("new_columns", one.column, config.new_columns.policy, text, 1 + share)
+        yield GateFinding("new_columns", one.column, config.new_columns.policy, text, 1 + share)
     if before.present and not now.present:
         text = f"{one.column}: has no value any more; {1 - before.missing_share:.1%} of rows had one in {against}."
-        yield Finding("dropped_columns", one.column, config.dropped_columns.policy, text, 2 - before.missing_share)
+        yield GateFinding("dropped_columns", one.column, config.dropped_columns.policy, text, 2 - before.missing_share)
 
 
-def _missing(one: Series, newest: Summary, against: str, other: Summary, config: GatesConfig) -> Iterator[Finding]:
+def _missing(
+    one: Series, newest: SpanSummary, against: str, other: SpanSummary, config: GatesConfig
+) -> Iterator[GateFinding]:
     before, now = other.distributions[one.name], newest.distributions[one.name]
     if not (before.present and now.present) or _ignored(one, config):
         return
@@ -229,10 +233,10 @@ def _missing(one: Series, newest: Summary, against: str, other: Summary, config:
             f"{one.column}: {q:.1%} of values missing, {p:.1%} in {against}; a change of over {limit:.1%} plus "
             f"{chance:.1%} by chance."
         )
-        yield Finding("missing", one.column, config.missing.policy, text, change / max(limit, 1e-3))
+        yield GateFinding("missing", one.column, config.missing.policy, text, change / max(limit, 1e-3))
 
 
-def _rows(newest: Summary, before: Sequence[Summary], config: GatesConfig) -> Iterator[Finding]:
+def _rows(newest: SpanSummary, before: Sequence[SpanSummary], config: GatesConfig) -> Iterator[GateFinding]:
     if not before:
         return
     median = statistics.median(summary.rows for summary in before)
@@ -242,8 +246,8 @@ def _rows(newest: Summary, before: Sequence[Summary], config: GatesConfig) -> It
     if rows < low - _POISSON * low**0.5:
         share = f"{rows / median:.0%} of the {median:,.0f} of {spans}"
         text = f"{rows:,} rows, {share}; fewer than {check.min_ratio:.0%}."
-        yield Finding("rows", newest.label or ALL_DATA, check.policy, text, low / max(rows, 1))
+        yield GateFinding("rows", newest.label or ALL_DATA, check.policy, text, low / max(rows, 1))
     if rows > high + _POISSON * high**0.5 and median:
         share = f"{rows / median:.1f} times the {median:,.0f} of {spans}"
         text = f"{rows:,} rows, {share}; more than {check.max_ratio:g} times."
-        yield Finding("rows", newest.label or ALL_DATA, check.policy, text, rows / high)
+        yield GateFinding("rows", newest.label or ALL_DATA, check.policy, text, rows / high)

@@ -14,14 +14,14 @@ from fullpass.base.json_text import to_json_text
 from fullpass.base.shared_folder import Folder
 from fullpass.components.data_gate.distribution import Distribution, merge
 from fullpass.components.data_gate.series import SeriesSource
-from fullpass.components.data_gate.summary_entries import Entry, entries
+from fullpass.components.data_gate.summary_entries import Entry, parse_entries
 
 _VERSION = 1
 _VERSIONS = 4
 
 
 @dataclass(frozen=True)
-class Summary:
+class SpanSummary:
     """The summary of one span, or of several spans together.
 
     Attributes:
@@ -42,22 +42,22 @@ class Summary:
         return {**vars(self), "distributions": {n: d.to_json() for n, d in self.distributions.items()}}
 
 
-def read_summary(fields: dict[str, Any]) -> Summary:
+def read_summary(fields: dict[str, Any]) -> SpanSummary:
     """Returns a summary from the object of `to_json`."""
     distributions = {name: Distribution.from_json(d) for name, d in fields["distributions"].items()}
-    return Summary(**{**fields, "distributions": distributions})
+    return SpanSummary(**{**fields, "distributions": distributions})
 
 
 def merge_parts(
     number: int, label: str, fingerprint: str, rows: int, parts: Sequence[dict[str, Distribution]]
-) -> Summary:
+) -> SpanSummary:
     """Merges the distributions of the parts of a span into its summary."""
     names = parts[0] if parts else {}
     distributions = {name: merge(part[name] for part in parts) for name in names}
-    return Summary(number, label, fingerprint, rows, distributions, time.time())
+    return SpanSummary(number, label, fingerprint, rows, distributions, time.time())
 
 
-def merge_spans(summaries: Sequence[Summary]) -> Summary:
+def merge_spans(summaries: Sequence[SpanSummary]) -> SpanSummary:
     """Merges the summaries of several spans into one."""
     newest = max(summaries, key=lambda summary: summary.number)
     rows = sum(summary.rows for summary in summaries)
@@ -75,25 +75,25 @@ class SummaryStore:
         self._series = hashlib.sha256(described.encode()).hexdigest()[:8]
         self._folder = Folder(folder)
 
-    def read(self, number: int, fingerprint: str) -> Summary | None:
+    def read(self, number: int, fingerprint: str) -> SpanSummary | None:
         """Returns the summary of a span, or None if the store has none."""
         matching = [
             e for e in self._entries() if (e.number, e.fingerprint, e.series) == (number, fingerprint, self._series)
         ]
         return self._open(matching[-1]) if matching else None
 
-    def write(self, summary: Summary) -> None:
+    def write(self, summary: SpanSummary) -> None:
         """Writes a summary."""
         entry = Entry(summary.number, int(summary.time * 1e6), summary.fingerprint, self._series)
         self._folder.write(entry.name, gzip.compress(to_json_text(summary.to_json()).encode(), mtime=0))
 
-    def before(self, number: int, *, most: int) -> list[Summary]:
+    def before(self, number: int, *, most: int) -> list[SpanSummary]:
         """Returns the newest versions of up to `most` spans before span `number`, the oldest first."""
         newest = {e.number: e for e in self._entries() if e.series == self._series and e.number < number}
         opened = (self._open(newest[span]) for span in sorted(newest)[-most:])
         return [summary for summary in opened if summary is not None]
 
-    def other_version(self, number: int, fingerprint: str) -> list[Summary]:
+    def other_version(self, number: int, fingerprint: str) -> list[SpanSummary]:
         """Returns the newest version of a span with another fingerprint, or an empty list."""
         others = [e for e in self._entries() if (e.series, e.number) == (self._series, number)]
         opened = (self._open(e) for e in reversed(others) if e.fingerprint != fingerprint)
@@ -109,7 +109,7 @@ class SummaryStore:
             if entry.name not in kept:
                 self._folder.remove(entry.name)
 
-    def _open(self, entry: Entry) -> Summary | None:
+    def _open(self, entry: Entry) -> SpanSummary | None:
         try:
             return read_summary(json.loads(gzip.decompress(self._folder.read(entry.name) or b"")))
         except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
@@ -120,4 +120,4 @@ class SummaryStore:
 
     def _entries(self) -> list[Entry]:
         """Returns the files of the store, the oldest first."""
-        return entries(self._folder.names())
+        return parse_entries(self._folder.names())

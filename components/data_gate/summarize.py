@@ -10,7 +10,7 @@ from tfx import types
 from fullpass.components.accumulate import FileAccumulator
 from fullpass.components.data_gate.distribution import Distribution
 from fullpass.components.data_gate.series import SeriesSource, Sketches
-from fullpass.components.data_gate.span_summary import Summary, SummaryStore, merge_parts
+from fullpass.components.data_gate.span_summary import SpanSummary, SummaryStore, merge_parts
 from fullpass.components.ingest.component import FINGERPRINT, LABEL
 from fullpass.components.ingest.events_pass import with_histories
 from fullpass.components.ingest.ingestion import Ingestion, ingestion_of, with_joins
@@ -63,7 +63,7 @@ class SummarizeFiles(FileAccumulator):
         self._store.write(merge_parts(number, label, fingerprint, sum(rows), distributions))
 
 
-def summarize_raw(request: Request, span: SpanRequest, source: SeriesSource) -> Summary:
+def summarize_raw(request: Request, span: SpanRequest, source: SeriesSource) -> SpanSummary:
     """Returns the summary of a span that is not ingested yet, from the rows that Ingest would write.
 
     Args:

@@ -25,7 +25,7 @@ class Entry:
         return f"{self.number}_{self.time:016d}_{self.fingerprint}_{self.series}.json.gz"
 
 
-def entries(names: Iterable[str]) -> list[Entry]:
+def parse_entries(names: Iterable[str]) -> list[Entry]:
     """Returns the entries among file names, the oldest first. Other file names are ignored."""
     matches = filter(None, map(_NAME.fullmatch, names))
     every = [Entry(int(m["number"]), int(m["time"]), m["fingerprint"], m["series"]) for m in matches]
@@ -41,7 +41,7 @@ def needed(names: Iterable[str], fingerprints: Collection[str], *, before: int, 
         before: Number of earlier spans that the newest span is compared with.
         versions: Number of versions per span; a source without spans is compared with its previous version.
     """
-    every = entries(names)
+    every = parse_entries(names)
     readable = [entry for entry in every if entry.series == every[-1].series]
     of_span: dict[int, list[Entry]] = {}
     for entry in readable:

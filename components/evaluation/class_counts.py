@@ -162,15 +162,15 @@ def needs_class_counts(name: str) -> bool:
     return name in CLASS_FORMULAS or (of_class is not None and of_class[0] in PER_CLASS)
 
 
-def class_sums(cells: ConfusionCells, place: int, classes: int = 0) -> tuple[ClassSums, ClassSums]:
+def class_sums(cells: ConfusionCells, index: int, classes: int = 0) -> tuple[ClassSums, ClassSums]:
     """Returns the sums per class of a slice, [1, classes], and those without each group of rows, [GROUPS, classes].
 
     Args:
         cells: Matrices of each group of each slice; the number of a matrix is slice * GROUPS + group.
-        place: Number of the slice.
+        index: Number of the slice.
         classes: Number of classes, if it is more than those with rows.
     """
-    groups, labels, said, weights = cells.of_sets(place * GROUPS, GROUPS).pairs()
+    groups, labels, said, weights = cells.of_sets(index * GROUPS, GROUPS).pairs()
     known = np.concatenate([labels[labels != NO_CLASS], said[said != NO_CLASS]])
     width = max(classes, known.max(initial=-1) + 1)
     sums = np.zeros((3, GROUPS, width + 1))
@@ -193,11 +193,11 @@ def class_metrics(
     """
     values = {name: np.full(slices, np.nan) for name in metrics}
     without = {name: np.full((slices, GROUPS), np.nan) for name in metrics}
-    for place in range(slices if metrics else 0):
-        whole, less = class_sums(cells, place, len(classes))
+    for index in range(slices if metrics else 0):
+        whole, less = class_sums(cells, index, len(classes))
         for name in metrics:
-            values[name][place] = _value(name, whole, classes)[0]
-            without[name][place] = _value(name, less, classes)
+            values[name][index] = _value(name, whole, classes)[0]
+            without[name][index] = _value(name, less, classes)
     return values, without
 
 

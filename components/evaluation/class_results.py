@@ -69,7 +69,7 @@ class ClassResults:
 def class_results(
     cells: ConfusionCells,
     names: Sequence[str],
-    place: int,
+    index: int,
     curves: tuple[SparseHistograms, SparseHistograms] | None = None,
 ) -> ClassResults | None:
     """Returns the results of one set of rows; None if it has no rows.
@@ -77,14 +77,14 @@ def class_results(
     Args:
         cells: As in `class_sums`.
         names: Names of the classes in id order.
-        place: Number of the set.
+        index: Number of the set.
         curves: Histograms per class, and those per group in coarse buckets, if a metric needs them.
     """
-    whole, left = class_sums(cells, place, len(names))
+    whole, left = class_sums(cells, index, len(names))
     weights = whole.labels[0]
     if not names or not weights.sum() > 0:
         return None
-    groups, labels, said, weight = cells.of_sets(place * GROUPS, GROUPS).pairs()
+    groups, labels, said, weight = cells.of_sets(index * GROUPS, GROUPS).pairs()
     present = np.bincount(groups, minlength=GROUPS) > 0
     order = np.argsort(-weights, kind="stable")
 
@@ -108,7 +108,7 @@ def class_results(
         shown.append(Cell(names[label], names[predicted], float(of_groups.sum()), float(share), float(error)))
     lines: dict[str, dict[str, Curve]] = {"roc": {}, "precision_recall": {}}
     for k in order[:_MOST_SHOWN_CURVES] if len(names) <= MOST_CURVES else []:
-        if curves and (one := curves_of(*curves, place * MOST_CURVES + int(k))) is not None:
+        if curves and (one := curves_of(*curves, index * MOST_CURVES + int(k))) is not None:
             lines["roc"][names[k]], lines["precision_recall"][names[k]] = one.roc, one.precision_recall
     return ClassResults(classes, len(names), tuple(shown), **lines)
 
@@ -118,8 +118,8 @@ def _pairs(labels: np.ndarray, said: np.ndarray, weights: np.ndarray, classes: i
     if classes <= MOST_CELLS:
         return [(label, predicted) for label in range(classes) for predicted in range(classes)]
     wrong = labels != said
-    distinct, places = np.unique(np.stack([labels[wrong], said[wrong]]), axis=1, return_inverse=True)
-    sums = np.bincount(places.ravel(), weights=weights[wrong], minlength=distinct.shape[1])
+    distinct, indices = np.unique(np.stack([labels[wrong], said[wrong]]), axis=1, return_inverse=True)
+    sums = np.bincount(indices.ravel(), weights=weights[wrong], minlength=distinct.shape[1])
     return [(int(a), int(b)) for a, b in distinct[:, np.argsort(-sums, kind="stable")[:MOST_CELLS]].T]
 
 

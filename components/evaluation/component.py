@@ -21,16 +21,16 @@ from fullpass.components.accumulate import AccumulateFiles
 from fullpass.components.beam_component import Artifacts, BeamComponent
 from fullpass.components.evaluation.class_results import FILE as CLASSES_FILE
 from fullpass.components.evaluation.config import EvaluationConfig
-from fullpass.components.evaluation.evaluation_verdict import is_blessed, judge
+from fullpass.components.evaluation.evaluation_verdict import is_blessed, judge_metrics
 from fullpass.components.evaluation.forecast_baselines import baselines_of
 from fullpass.components.evaluation.last_blessed import why_not_measured
 from fullpass.components.evaluation.measure_rows import measured_of
-from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, FILE, read_measured, to_json
+from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, FILE, measured_json, read_measured
 from fullpass.components.evaluation.regression_errors import regression_errors
 from fullpass.components.evaluation.score_curves import FILE as CURVES_FILE
 from fullpass.components.evaluation.shown_files import DEPENDENCE_FILE, ERRORS_FILE, TEXTS_FILE
-from fullpass.components.evaluation.slice_states import SliceAccumulator, State
-from fullpass.components.ingest.component import rows_of, with_rows
+from fullpass.components.evaluation.slice_states import SliceAccumulator, SliceState
+from fullpass.components.ingest.component import rows_of_split, with_rows
 from fullpass.components.ingest.writing.record_writer import PENDING
 from fullpass.components.internals.tfx_internals import artifact_utils, base_beam_executor
 from fullpass.components.transform.component import serving_model, split_files
@@ -70,7 +70,7 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
         evaluation, blessing = (
             artifact_utils.get_single_instance(output_dict[name]) for name in ("evaluation", "blessing")
         )
-        files, rows = split_files(examples, SPLIT) or [""], rows_of(examples, SPLIT)
+        files, rows = split_files(examples, SPLIT) or [""], rows_of_split(examples, SPLIT)
         evaluate = EvaluateFiles(accumulator, exports, options["columns"], rows)
         pending = f"{evaluation.uri}/{PENDING}"
         with self._make_beam_pipeline() as pipeline:
@@ -84,12 +84,12 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
         blessed = is_blessed(measured, config)
         _describe(blessing, models, blessed=blessed)
         if not blessed:
-            logging.warning("Not blessed:\n%s", "\n".join(judge(measured, config, blessed=False).reasons))
+            logging.warning("Not blessed:\n%s", "\n".join(judge_metrics(measured, config, blessed=False).reasons))
 
 
 def _write_results(
     evaluate: "EvaluateFiles",
-    state: State,
+    state: SliceState,
     accumulator: SliceAccumulator,
     folder: str,
     shown: tuple[PreprocessingConfig, Sequence[Mapping[str, Any]]] | None,
@@ -103,7 +103,7 @@ def _write_results(
         record: The content of training.json.
         not_measured: Why the last blessed model is not measured.
     """
-    _write(f"{folder}/{FILE}", to_json(measured_of(accumulator, state, record, not_measured)))
+    _write(f"{folder}/{FILE}", measured_json(measured_of(accumulator, state, record, not_measured)))
     if curves := accumulator.curves(state):
         _write(f"{folder}/{CURVES_FILE}", to_json_text(curves))
     if classes := accumulator.classes(state):

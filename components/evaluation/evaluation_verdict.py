@@ -112,7 +112,7 @@ class Verdict:
 
 def read_verdict(evaluation_uri: str, config: EvaluationConfig, *, blessed: bool) -> Verdict:
     """Returns the verdict recorded in an evaluation artifact."""
-    return judge(read_measured(evaluation_uri), config, blessed=blessed)
+    return judge_metrics(read_measured(evaluation_uri), config, blessed=blessed)
 
 
 def with_suspicion(verdict: Verdict, record: Mapping[str, Any]) -> Verdict:
@@ -126,7 +126,7 @@ def is_blessed(measured: Sequence[MeasuredRows], config: EvaluationConfig) -> bo
     return not _reasons(_verdict(measured, config), config)
 
 
-def judge(measured: Sequence[MeasuredRows], config: EvaluationConfig, *, blessed: bool) -> Verdict:
+def judge_metrics(measured: Sequence[MeasuredRows], config: EvaluationConfig, *, blessed: bool) -> Verdict:
     """Compares the measured metrics with the thresholds.
 
     Args:

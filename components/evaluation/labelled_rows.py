@@ -14,12 +14,12 @@ from fullpass.components.ingest.config import BadRows, IngestConfig, RandomSplit
 from fullpass.components.ingest.events_pass import with_histories
 from fullpass.components.ingest.ingestion import Ingestion, ingestion_of, with_joins
 from fullpass.components.ingest.joins.config import is_joined, joined_columns
-from fullpass.components.ingest.readers.read_source import columns_of, names_of
+from fullpass.components.ingest.readers.read_source import columns_of, columns_of_file
 from fullpass.components.ingest.readers.reader import WHOLE, BadRow
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.spans.ingest_request import Request
 from fullpass.components.ingest.spans.spans import Window
-from fullpass.components.ingest.writing.encode import entries, examples, records
+from fullpass.components.ingest.writing.encode import encode_features, examples, examples_as_bytes
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, ROW_BITS, RawColumn, raw_columns, with_source_columns
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.history import History, history_of
@@ -72,7 +72,7 @@ class LabelledRows:
     @cached_property
     def _given(self) -> list[str]:
         """The columns of the first file, as far as it tells them."""
-        return names_of(self.files[0], self.config.source) or []
+        return columns_of_file(self.files[0], self.config.source) or []
 
     @cached_property
     def request(self) -> Request:
@@ -172,7 +172,7 @@ class LabelledRows:
             ids = pa.array((number << ROW_BITS) + rows.numbers)
             if good.any():
                 columns = {column.name: arrays[column.name] for column in ingestion.columns}
-                yield records(examples(entries({**columns, RAW_ROW_ID: ids})).filter(pa.array(good)))
+                yield examples_as_bytes(examples(encode_features({**columns, RAW_ROW_ID: ids})).filter(pa.array(good)))
         self.rows += reading.malformed
         self.left_out += reading.left_out
         self._count(reading.take_bad())

@@ -10,7 +10,7 @@ from fullpass.components.evaluation.class_results import ClassResults
 from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, MeasuredRows, text_of
 from fullpass.components.evaluation.score_curves import Curves
 from fullpass.components.evaluation.scored_rows import Codes, Scored, ScoredRows, SliceValue
-from fullpass.components.evaluation.slice_states import SliceAccumulator, State
+from fullpass.components.evaluation.slice_states import SliceAccumulator, SliceState
 from fullpass.preprocessing.values.row_sample import MOST_ROWS, mixed
 from fullpass.trainer.insight.words import reference_doubt, reference_words
 
@@ -50,7 +50,7 @@ def measure_rows(metrics: Sequence[str], slices: Sequence[tuple[str, ...]], rows
 
 
 def measured_of(
-    accumulator: SliceAccumulator, state: State, record: Mapping[str, Any] | None = None, not_measured: str = ""
+    accumulator: SliceAccumulator, state: SliceState, record: Mapping[str, Any] | None = None, not_measured: str = ""
 ) -> list[MeasuredRows]:
     """Returns the metrics of each slice; all rows and the newest span come first.
 
@@ -65,19 +65,19 @@ def measured_of(
     measurements = accumulator.measure(state)
     not_compared = dict.fromkeys(accumulator.metrics, not_measured) if not_measured else accumulator.not_compared(state)
     measured = []
-    for key in sorted(state.places, key=lambda key: (key.entry, key.newest, key.values)):
+    for key in sorted(state.indices, key=lambda key: (key.entry, key.newest, key.values)):
         columns = accumulator.slices[key.entry] if key.entry >= 0 else ()
         shared = tuple(sorted((column, text_of(value)) for column, value in zip(columns, key.values, strict=True)))
-        place = state.places[key]
-        values = [_at(place, one) for one in measurements.values]
+        index = state.indices[key]
+        values = [_at(index, one) for one in measurements.values]
         measured.append(
             MeasuredRows(
                 shared,
                 values[0],
                 values[1] if len(values) > 1 else {},
                 key.newest,
-                _at(place, measurements.errors[0]),
-                _at(place, measurements.differences),
+                _at(index, measurements.errors[0]),
+                _at(index, measurements.differences),
                 tuple(accumulator.slices[entry] for entry in sorted(state.overflowed)) if key.entry < 0 else (),
                 doubt if key.entry < 0 and not key.newest else "",
                 tuple(map(reference_words, baselines)) if key.entry < 0 and not key.newest else (),
@@ -87,8 +87,8 @@ def measured_of(
     return measured
 
 
-def _at(place: int, values: Mapping[str, np.ndarray]) -> dict[str, float]:
-    return {name: float(of_slices[place]) for name, of_slices in values.items()}
+def _at(index: int, values: Mapping[str, np.ndarray]) -> dict[str, float]:
+    return {name: float(of_slices[index]) for name, of_slices in values.items()}
 
 
 def joined(batches: Sequence[ScoredRows]) -> ScoredRows:

@@ -45,7 +45,7 @@ class MeasuredRows:
         return int(self.values.get(ALWAYS_MEASURED, 0))
 
 
-def to_json(measured: Sequence[MeasuredRows]) -> str:
+def measured_json(measured: Sequence[MeasuredRows]) -> str:
     """Returns the content of `measured.json`; a value that is undefined is null."""
     return to_json_text([vars(rows) for rows in measured])
 

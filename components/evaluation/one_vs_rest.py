@@ -34,9 +34,9 @@ def class_areas(
     """
     values = {name: np.full(slices, np.nan) for name in metrics}
     without = {name: np.full((slices, GROUPS), np.nan) for name in metrics}
-    for place in range(slices if metrics else 0):
-        areas = CurveAreas(histograms.of_sets(place * MOST_CURVES, MOST_CURVES), MOST_CURVES)
-        cells = grouped.of_sets(place * MOST_CURVES * GROUPS, MOST_CURVES * GROUPS)
+    for index in range(slices if metrics else 0):
+        areas = CurveAreas(histograms.of_sets(index * MOST_CURVES, MOST_CURVES), MOST_CURVES)
+        cells = grouped.of_sets(index * MOST_CURVES * GROUPS, MOST_CURVES * GROUPS)
         left = areas_without(cells, MOST_CURVES, lambda some: some.roc)
         rows = np.bincount(cells.keys // BUCKETS, weights=cells.positive, minlength=MOST_CURVES * GROUPS)
         rows = rows.reshape(MOST_CURVES, GROUPS)
@@ -45,8 +45,8 @@ def class_areas(
             chosen, weights = _chosen(name, areas, classes), None
             if name == "weighted_auc":
                 weights = (areas.totals[0][chosen, None], rows_left[chosen])
-            values[name][place] = _mean(areas.roc[chosen, None], weights and weights[0])[0]
-            without[name][place] = _mean(left[chosen], weights and weights[1])
+            values[name][index] = _mean(areas.roc[chosen, None], weights and weights[0])[0]
+            without[name][index] = _mean(left[chosen], weights and weights[1])
     return values, without
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import tensorflow as tf
 
-from fullpass.components.evaluation.score_rows import load_export
+from fullpass.components.evaluation.score_rows import loaded_model
 from fullpass.components.evaluation.shown_files import ColumnDependence, Dependence
 from fullpass.preprocessing.columns.raw_columns import (
     RawColumn,
@@ -24,7 +24,7 @@ from fullpass.preprocessing.columns.raw_columns import (
 )
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.dates.date_format import MICROSECONDS_PER_DAY, DateFormat, compile_format
-from fullpass.preprocessing.dates.date_ops import parse
+from fullpass.preprocessing.dates.date_ops import parse_dates
 from fullpass.trainer.export.export_files import SERVING_RAW
 from fullpass.trainer.export.signatures import column_keys
 from fullpass.trainer.input.raw_examples import dense_columns
@@ -92,7 +92,7 @@ def dependence_of_export(
 
 
 def _predict(export: str, columns: Mapping[str, RawColumn]) -> Predict:
-    loaded = load_export(export)
+    loaded = loaded_model(export)
     keys = column_keys(tuple(columns))
 
     def predict(rows: DenseRows) -> Mapping[str, np.ndarray]:
@@ -255,7 +255,7 @@ def _points_of(column: ColumnReaders, values: np.ndarray) -> _Points | str:
 
 def _dates(values: np.ndarray, written: DateFormat) -> _Points:
     """Returns dates, with positions in days since 1970 in UTC; epoch numbers get dates as their texts."""
-    read = parse(tf.constant(values, tf.string), written)
+    read = parse_dates(tf.constant(values, tf.string), written)
     valid = read.valid.numpy()
     values = values[valid]
     microseconds = (read.days * MICROSECONDS_PER_DAY + read.microseconds - read.offset).numpy()[valid]

@@ -47,17 +47,17 @@ class Curves:
     thresholds: tuple[Number, ...] = ()
 
 
-def curves_of(cells: SparseHistograms, grouped: SparseHistograms, place: int) -> Curves | None:
+def curves_of(cells: SparseHistograms, grouped: SparseHistograms, index: int) -> Curves | None:
     """Returns the curves of one set of rows; None if it lacks one of the classes.
 
     Args:
         grouped: Histograms per group in coarse buckets; the number of a histogram is set * GROUPS + group.
     """
-    whole = _dense(cells, place, 1)[:, 0]
+    whole = _dense(cells, index, 1)[:, 0]
     if not (whole.sum(axis=1) > 0).all():
         return None
     # Only the first bucket of every COARSE buckets has rows, so the others add no point to a curve.
-    groups = _dense(grouped, place, GROUPS)[:, :, ::COARSE]
+    groups = _dense(grouped, index, GROUPS)[:, :, ::COARSE]
     without = sums_without_each(groups, axis=1)
     present = groups.sum(axis=(0, 2)) > 0
 
@@ -82,9 +82,9 @@ def read_curves(evaluation_uri: str) -> list[Curves | None]:
     return read_parsed(list[Curves | None], f"{evaluation_uri}/{FILE}") or []
 
 
-def _dense(cells: SparseHistograms, place: int, groups: int) -> np.ndarray:
+def _dense(cells: SparseHistograms, index: int, groups: int) -> np.ndarray:
     """Returns the weights of the positive and the negative rows in each bucket, float64 [2, groups, BUCKETS]."""
-    of_set = cells.of_sets(place * groups, groups)
+    of_set = cells.of_sets(index * groups, groups)
     weights = np.zeros((2, groups * BUCKETS))
     weights[:, of_set.keys] = of_set.weights
     return weights.reshape(2, groups, BUCKETS)

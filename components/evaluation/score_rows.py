@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from fullpass.components.accumulate import FileAccumulator
 from fullpass.components.evaluation.scored_rows import Codes, Scored, ScoredRows
-from fullpass.components.evaluation.slice_states import SliceAccumulator, State
+from fullpass.components.evaluation.slice_states import SliceAccumulator, SliceState
 from fullpass.components.read_records import RecordReader
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
 from fullpass.trainer.export.export_files import LABELS, SERVING_DEFAULT, TRANSFORM_FEATURES
@@ -19,7 +19,7 @@ from fullpass.trainer.input.raw_tensors import DTYPES
 
 
 @lru_cache(maxsize=2)
-def load_export(folder: str) -> Any:
+def loaded_model(folder: str) -> Any:
     """Returns the SavedModel in a folder. A process loads each of the new model and the baseline model once."""
     return tf.saved_model.load(folder)
 
@@ -41,7 +41,7 @@ class EvaluateFiles(FileAccumulator):
     def start(self, constants: Any) -> None:
         """See base class: the scorer is made when it is needed."""
 
-    def accumulate(self, path: str, groups: tuple[Any, ...]) -> Iterator[tuple[Any, State]]:
+    def accumulate(self, path: str, groups: tuple[Any, ...]) -> Iterator[tuple[Any, SliceState]]:
         state = self._accumulator.start()
         for records in self._reader.batches(path):
             scored = self.scorer(tf.constant(records))
@@ -49,7 +49,7 @@ class EvaluateFiles(FileAccumulator):
             state.sample = state.sample.with_rows(scored.row_ids, records)
         yield groups[0], state
 
-    def merge(self, group: Any, states: Iterator[State]) -> State:
+    def merge(self, group: Any, states: Iterator[SliceState]) -> SliceState:
         return self._accumulator.merge(states)
 
 
@@ -64,7 +64,7 @@ class Scorer:
     """
 
     def __init__(self, exports: Sequence[str], columns: Mapping[str, str]):
-        self._models = [load_export(export) for export in exports]
+        self._models = [loaded_model(export) for export in exports]
         self._examples = RawExamples({name: DTYPES[kind] for name, kind in columns.items()})
         self._graph = tf.function(
             self._score, autograph=False, input_signature=[tf.TensorSpec([None], tf.string, name="examples")]

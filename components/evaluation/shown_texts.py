@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from fullpass.components.evaluation.score_rows import load_export
+from fullpass.components.evaluation.score_rows import loaded_model
 from fullpass.components.evaluation.shown_files import ShownText
-from fullpass.components.pages.charts import shortened
+from fullpass.components.pages.charts import short_label
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.id_features import TextFeature
@@ -30,7 +30,7 @@ def texts_of_export(export: str, sampled: Sequence[bytes], config: Preprocessing
     records = list(sampled[:_ROWS]) if features and config.label.task in ("binary", "multiclass") else []
     if not records:
         return ()
-    model, examples = load_export(export), tf.constant(records)
+    model, examples = loaded_model(export), tf.constant(records)
     # Exports of earlier releases have no function `labels`.
     transformed = getattr(model, LABELS, model.signatures[TRANSFORM_FEATURES])(examples)
     truth = {name: transformed[name].numpy().reshape(len(records)) for name in (LABEL, EXAMPLE_WEIGHT)}
@@ -67,5 +67,5 @@ def _texts(records: Sequence[bytes], features: Mapping[str, str]) -> list[dict[s
             name: " | ".join(part.decode("utf-8", "replace") for part in cells[column].bytes_list.value)
             for name, column in features.items()
         }
-        shown.append({name: shortened(text, _LONGEST) for name, text in texts.items()})
+        shown.append({name: short_label(text, _LONGEST) for name, text in texts.items()})
     return shown

@@ -54,11 +54,11 @@ class SliceKey(NamedTuple):
 
 
 class Members(NamedTuple):
-    """Disjoint slices of a batch. rows: int64 [n]. places: index in `keys` of each row's slice, int64 [n]."""
+    """Disjoint slices of a batch. rows: int64 [n]. indices: index in `keys` of each row's slice, int64 [n]."""
 
     keys: list[SliceKey]
     rows: np.ndarray
-    places: np.ndarray
+    indices: np.ndarray
 
 
 def members(batch: ScoredRows, slices: Sequence[Sequence[str]], newest: int | None) -> Iterator[Members]:
@@ -86,10 +86,10 @@ def _members_of(columns: Sequence[Codes], rows: np.ndarray, entry: int, *, newes
     for column in columns:
         # The distinct combinations so far are renumbered to keep the product below rows times values.
         combined = np.unique(combined, return_inverse=True)[1] * len(column.values) + column.codes[rows]
-    _, firsts, places = np.unique(combined, return_index=True, return_inverse=True)
+    _, firsts, indices = np.unique(combined, return_index=True, return_inverse=True)
     values = [[column.values[code] for code in column.codes[rows[firsts]]] for column in columns]
     keys = [SliceKey(entry, newest, combination) for combination in zip(*values, strict=True)]
-    return Members(keys, rows, places)
+    return Members(keys, rows, indices)
 
 
 AREAS = {"auc": "roc", "auc_pr": "precision_recall"}
@@ -101,11 +101,11 @@ _Sums = TypeVar("_Sums", bound=SparseSums)
 
 
 @dataclass
-class State:
+class SliceState:
     """The accumulator state of the rows added so far.
 
     Attributes:
-        places: Index of each slice in `sums` and in the histograms.
+        indices: Index of each slice in `sums` and in the histograms.
         sums: Sums of each model and term, float64 [models, terms, slices, GROUPS].
         moments: Moments of each model, float64 [models, MOMENTS, slices, GROUPS]; [0, ...] if no metric needs them.
         cells: For each model, parts to be summed: `histograms`, where a set is slice * curves + curve; `grouped`,
@@ -117,7 +117,7 @@ class State:
         overflowed: Entries of `evaluation.slices` with more than MOST_SLICES slices.
     """
 
-    places: dict[SliceKey, int]
+    indices: dict[SliceKey, int]
     sums: np.ndarray
     moments: np.ndarray
     cells: dict[str, list[list[Any]]]
@@ -186,19 +186,19 @@ class SliceAccumulator:
         """Whether rows are counted by class and predicted class."""
         return self._has_areas or any(map(needs_class_counts, self.metrics))
 
-    def start(self) -> State:
+    def start(self) -> SliceState:
         """Returns the state before the first batch. The slice of all rows exists already, without rows."""
         together = [SliceKey(-1, newest=False)] + ([SliceKey(-1, newest=True)] if self.newest is not None else [])
         sums = np.zeros((self.models, len(self.terms), len(together), GROUPS))
         moments = np.zeros((self.models * self._has_moments, len(MOMENTS), len(together), GROUPS))
-        places = {key: place for place, key in enumerate(together)}
+        indices = {key: index for index, key in enumerate(together)}
         cells: dict[str, list[list[Any]]] = {
             kind: [[] for _ in range(self.models)] for kind in ("histograms", "grouped", "confusion")
         }
         baselines = None if self.baselines is None else self.baselines.start()
-        return State(places, sums, moments, cells, [()] * self.models, [()] * self.models, baselines=baselines)
+        return SliceState(indices, sums, moments, cells, [()] * self.models, [()] * self.models, baselines=baselines)
 
-    def add(self, state: State, batch: ScoredRows) -> State:
+    def add(self, state: SliceState, batch: ScoredRows) -> SliceState:
         """Returns the state after a batch."""
         added = [
             _BatchContributions(
@@ -212,10 +212,10 @@ class SliceAccumulator:
         if self.baselines is not None:
             state.baselines = state.baselines + self.baselines.sums(batch)
         for found in members(batch, self.slices, self.newest):
-            places = _placed(state, found.keys, self.curves_of_slice)
-            if places is None:
+            indices = _indexed(state, found.keys, self.curves_of_slice)
+            if indices is None:
                 continue
-            sets = places[found.places]
+            sets = indices[found.indices]
             sets_of_groups = sets * GROUPS + groups[found.rows]
             for model, rows in enumerate(added):
                 state.sums[model] += rows.sums(found.rows, sets_of_groups, state.sums.shape[2])
@@ -231,7 +231,7 @@ class SliceAccumulator:
             _join_if_large(parts)
         return state
 
-    def merge(self, states: Iterable[State]) -> State:
+    def merge(self, states: Iterable[SliceState]) -> SliceState:
         """Merges the states of disjoint parts of the rows."""
         whole = self.start()
         for state in states:
@@ -243,25 +243,25 @@ class SliceAccumulator:
             for entry in state.overflowed:
                 _drop_entry(whole, entry, self.curves_of_slice)
             by_entry: dict[int, list[SliceKey]] = {}
-            for key in state.places:
+            for key in state.indices:
                 by_entry.setdefault(key.entry, []).append(key)
             for keys in by_entry.values():
-                places = _placed(whole, keys, self.curves_of_slice)
-                if places is not None:
-                    self._add_slices(whole, places, state, np.array([state.places[key] for key in keys]))
+                indices = _indexed(whole, keys, self.curves_of_slice)
+                if indices is not None:
+                    self._add_slices(whole, indices, state, np.array([state.indices[key] for key in keys]))
         return whole
 
-    def _add_slices(self, whole: State, places: np.ndarray, state: State, theirs: np.ndarray) -> None:
-        whole.sums[:, :, places] += state.sums[:, :, theirs]
+    def _add_slices(self, whole: SliceState, indices: np.ndarray, state: SliceState, theirs: np.ndarray) -> None:
+        whole.sums[:, :, indices] += state.sums[:, :, theirs]
         for mine, other in zip(whole.moments, state.moments, strict=True):
-            mine[:, places] = merged(mine[:, places], other[:, theirs])
-        new_places = np.full(state.sums.shape[2], -1)
-        new_places[theirs] = places
-        for kind, moves in _moves(new_places, self.curves_of_slice).items():
+            mine[:, indices] = merged(mine[:, indices], other[:, theirs])
+        new_indices = np.full(state.sums.shape[2], -1)
+        new_indices[theirs] = indices
+        for kind, moves in _moves(new_indices, self.curves_of_slice).items():
             for mine, other in zip(whole.cells[kind], state.cells[kind], strict=True):
                 _join_moved(mine, other, moves)
 
-    def measure(self, state: State) -> "Measurements":
+    def measure(self, state: SliceState) -> "Measurements":
         """Returns the metrics of each slice with their standard errors."""
         values, without = zip(*(self._of_model(state, model) for model in range(self.models)), strict=True)
         rows = state.sums[0, 0]
@@ -275,7 +275,7 @@ class SliceAccumulator:
         }
         return Measurements(list(values), errors, differences)
 
-    def _of_model(self, state: State, model: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    def _of_model(self, state: SliceState, model: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Returns the metrics of a model, float64 [slices], and without each group, float64 [slices, GROUPS]."""
         sums = state.sums[model]
         slices = sums.shape[1]
@@ -304,29 +304,29 @@ class SliceAccumulator:
             without |= of_left
         return values, without
 
-    def not_compared(self, state: State) -> dict[str, str]:
+    def not_compared(self, state: SliceState) -> dict[str, str]:
         """Returns the metrics that measure different things in the two models, each with the reason."""
         levels = {known for known in state.levels if known}
         names = [name for name in self.metrics if name in OF_QUANTILES] if len(levels) > 1 else []
         return dict.fromkeys(names, "the quantiles of the last blessed model have other levels")
 
-    def curves(self, state: State) -> list[Curves | None]:
+    def curves(self, state: SliceState) -> list[Curves | None]:
         """Returns the curves of each model over all rows; empty if no metric needs histograms of all classes."""
         if not self._has_areas or self._one_vs_rest:
             return []
-        place = state.places[SliceKey(-1, newest=False)]
-        return [curves_of(*state.histograms(model), place) for model in range(self.models)]
+        index = state.indices[SliceKey(-1, newest=False)]
+        return [curves_of(*state.histograms(model), index) for model in range(self.models)]
 
-    def classes(self, state: State) -> list[ClassResults | None]:
+    def classes(self, state: SliceState) -> list[ClassResults | None]:
         """Returns the classes of each model over all rows; empty if rows are not counted by class.
 
         Classes have curves if a metric needs them.
         """
         if not self.has_classes:
             return []
-        place = state.places[SliceKey(-1, newest=False)]
+        index = state.indices[SliceKey(-1, newest=False)]
         return [
-            class_results(state.confusion(model), names, place, state.histograms(model) if self._one_vs_rest else None)
+            class_results(state.confusion(model), names, index, state.histograms(model) if self._one_vs_rest else None)
             for model, names in enumerate(state.classes)
         ]
 
@@ -418,7 +418,7 @@ def _join_moved(parts: list[_Sums], more: Sequence[_Sums], moves: np.ndarray) ->
         parts[:] = [(parts or added)[0].joined([*parts, *added])]
 
 
-def _placed(state: State, keys: Sequence[SliceKey], curves: int) -> np.ndarray | None:
+def _indexed(state: SliceState, keys: Sequence[SliceKey], curves: int) -> np.ndarray | None:
     """Returns the index of each slice of one entry, int64 [keys]; None if the entry has too many slices.
 
     New slices are added to the state.
@@ -428,38 +428,38 @@ def _placed(state: State, keys: Sequence[SliceKey], curves: int) -> np.ndarray |
     entry = keys[0].entry
     if entry in state.overflowed:
         return None
-    new = [key for key in keys if key not in state.places]
+    new = [key for key in keys if key not in state.indices]
     state.counts[entry] = state.counts.get(entry, 0) + sum(not key.newest for key in new)
     if state.counts[entry] > MOST_SLICES:
         _drop_entry(state, entry, curves)
         return None
     if new:
-        state.places |= {key: len(state.places) + i for i, key in enumerate(new)}
+        state.indices |= {key: len(state.indices) + i for i, key in enumerate(new)}
         state.sums, state.moments = (
             np.pad(one, [(0, 0), (0, 0), (0, len(new)), (0, 0)]) for one in (state.sums, state.moments)
         )
-    return np.array([state.places[key] for key in keys])
+    return np.array([state.indices[key] for key in keys])
 
 
-def _drop_entry(state: State, entry: int, curves: int) -> None:
+def _drop_entry(state: SliceState, entry: int, curves: int) -> None:
     state.overflowed.add(entry)
-    kept = [key for key in state.places if key.entry != entry]
-    old = np.array([state.places[key] for key in kept])
-    new_places = np.full(state.sums.shape[2], -1)
-    new_places[old] = np.arange(len(kept))
-    state.places = {key: place for place, key in enumerate(kept)}
+    kept = [key for key in state.indices if key.entry != entry]
+    old = np.array([state.indices[key] for key in kept])
+    new_indices = np.full(state.sums.shape[2], -1)
+    new_indices[old] = np.arange(len(kept))
+    state.indices = {key: index for index, key in enumerate(kept)}
     state.sums, state.moments = state.sums[:, :, old], state.moments[:, :, old]
-    for kind, moves in _moves(new_places, curves).items():
+    for kind, moves in _moves(new_indices, curves).items():
         state.cells[kind] = [[cells.moved(moves) for cells in parts] for parts in state.cells[kind]]
 
 
-def _moves(places: np.ndarray, curves: int) -> dict[str, np.ndarray]:
-    """Returns the new number of each set of each kind of `State.cells`, given that of each slice."""
-    of_curves = _within(places, curves)
-    return {"histograms": of_curves, "grouped": _within(of_curves, GROUPS), "confusion": _within(places, GROUPS)}
+def _moves(indices: np.ndarray, curves: int) -> dict[str, np.ndarray]:
+    """Returns the new number of each set of each kind of `SliceState.cells`, given that of each slice."""
+    of_curves = _within(indices, curves)
+    return {"histograms": of_curves, "grouped": _within(of_curves, GROUPS), "confusion": _within(indices, GROUPS)}
 
 
-def _within(places: np.ndarray, count: int) -> np.ndarray:
-    """Returns the new number of each set * count + part, if `places` has the new number of each set; -1 removes it."""
-    numbers = places[:, None] * count + np.arange(count)
-    return np.where(places[:, None] < 0, -1, numbers).ravel()
+def _within(indices: np.ndarray, count: int) -> np.ndarray:
+    """Returns the new number of each set * count + part, if `indices` has the new number of each set; -1 removes it."""
+    numbers = indices[:, None] * count + np.arange(count)
+    return np.where(indices[:, None] < 0, -1, numbers).ravel()

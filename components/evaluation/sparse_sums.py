@@ -31,8 +31,8 @@ class SparseSums:
             keys: Int64 [n], in any order.
             weights: Float64 [n] for each column.
         """
-        distinct, places = np.unique(keys, return_inverse=True)
-        sums = [np.bincount(places, weights=column, minlength=len(distinct)) for column in weights]
+        distinct, indices = np.unique(keys, return_inverse=True)
+        sums = [np.bincount(indices, weights=column, minlength=len(distinct)) for column in weights]
         return cls(distinct, np.stack(sums))
 
     @classmethod
@@ -41,15 +41,15 @@ class SparseSums:
         keys = np.concatenate([np.zeros(0, np.int64), *(part.keys for part in parts)])
         return cls.sums(keys, *np.concatenate([np.zeros((cls.COLUMNS, 0)), *(part.weights for part in parts)], axis=1))
 
-    def moved(self, places: np.ndarray) -> Self:
+    def moved(self, indices: np.ndarray) -> Self:
         """Returns the sums with renumbered sets.
 
         Args:
-            places: Int64 [sets], the new number of each set; -1 removes a set.
+            indices: Int64 [sets], the new number of each set; -1 removes a set.
         """
         number, cell = np.divmod(self.keys, self.CELLS)
-        kept = places[number] >= 0
-        return self.sums(places[number[kept]] * self.CELLS + cell[kept], *self.weights[:, kept])
+        kept = indices[number] >= 0
+        return self.sums(indices[number[kept]] * self.CELLS + cell[kept], *self.weights[:, kept])
 
     def of_sets(self, first: int, count: int) -> Self:
         """Returns the sums of `count` sets from `first` on, which are numbered from 0."""

@@ -13,7 +13,7 @@ from fullpass.base.errors import UserError
 from fullpass.base.redact import redact_tree
 from fullpass.components.beam_component import Artifacts, BeamComponent
 from fullpass.components.ingest.events_pass import with_histories
-from fullpass.components.ingest.ingest import check_joins, finish, run
+from fullpass.components.ingest.ingest import check_matches, finish_ingestion, ingest_files
 from fullpass.components.ingest.ingestion import ingestion_of, with_joins
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, SpanRequest, read_request
 from fullpass.components.ingest.stratified_pass import with_cuts
@@ -37,15 +37,15 @@ class IngestExecutor(base_beam_executor.BaseBeamExecutor):
         ingestions = [
             ingestion_of(request, span, artifact.uri) for span, artifact in zip(request.spans, artifacts, strict=True)
         ]
-        if ingestions:  # `finish` removes the folder when all rows are read
+        if ingestions:  # `finish_ingestion` removes the folder when all rows are read
             ingestions = with_joins(ingestions, request, f"{ingestions[0].folder}/{PENDING}/joins")
         ingestions = [with_cuts(ingestion, self._make_beam_pipeline) for ingestion in ingestions]
         if ingestions:
             ingestions = with_histories(ingestions, request, f"{ingestions[0].folder}/{PENDING}/history")
             with self._make_beam_pipeline() as pipeline:
-                run(ingestions, pipeline)
+                ingest_files(ingestions, pipeline)
         for ingestion, span, artifact in zip(ingestions, request.spans, artifacts, strict=True):
-            describe(artifact, finish(ingestion), span)
+            _describe(artifact, finish_ingestion(ingestion), span)
 
 
 def _artifact_per_span(artifact: types.Artifact, spans: Sequence[SpanRequest]) -> list[types.Artifact]:
@@ -58,7 +58,7 @@ def _artifact_per_span(artifact: types.Artifact, spans: Sequence[SpanRequest]) -
     return copies
 
 
-def describe(examples: types.Artifact, manifest: Manifest, span: SpanRequest) -> None:
+def _describe(examples: types.Artifact, manifest: Manifest, span: SpanRequest) -> None:
     """Records span, splits and row counts on the artifact, for MLMD, reports and other components."""
     examples.split_names = artifact_utils.encode_split_names(list(manifest.written))
     examples.span, examples.version = span.number, span.version
@@ -92,7 +92,7 @@ def by_span(examples: Sequence[types.Artifact]) -> list[types.Artifact]:
     return sorted(examples, key=lambda artifact: artifact.span)
 
 
-def rows_of(examples: Sequence[types.Artifact], split: str) -> int:
+def rows_of_split(examples: Sequence[types.Artifact], split: str) -> int:
     """Returns the number of rows of one split in all spans."""
     return sum(artifact.get_int_custom_property(f"rows_{split}") for artifact in examples)
 
@@ -177,5 +177,5 @@ class SpansOfWindow(resolver.ResolverStrategy):
             )
         read = sum(artifact.get_int_custom_property(_READ) for artifact in examples)
         joins = json.loads(examples[-1].get_string_custom_property(JOINS) or "{}")
-        check_joins({n: sum(a.get_int_custom_property(f"unmatched_{n}") for a in examples) for n in joins}, read)
+        check_matches({n: sum(a.get_int_custom_property(f"unmatched_{n}") for a in examples) for n in joins}, read)
         return {"examples": examples}

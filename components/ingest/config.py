@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from fullpass.components.ingest.joins.config import Joins
 from fullpass.components.ingest.sources.formats import Source
-from fullpass.components.ingest.writing.shards import Layout
+from fullpass.components.ingest.writing.shards import ShardLayout
 from fullpass.preprocessing.config import ColumnType
 from fullpass.preprocessing.features.base_feature import WrittenDateFormat
 from fullpass.preprocessing.features.forecast import ShiftedLabel
@@ -95,9 +95,9 @@ class RecordsConfig(Spec):
         """Returns whether files are compressed; `remote` is whether the root is remote."""
         return remote if self.compression == "auto" else self.compression == "gzip"
 
-    def layout(self, *, gzip: bool) -> Layout:
+    def layout(self, *, gzip: bool) -> ShardLayout:
         """Returns the layout of the files; `gzip` is whether they are compressed."""
-        return Layout(self.shard_mb << 20, self.readers, gzip, self.seed if self.shuffle else None)
+        return ShardLayout(self.shard_mb << 20, self.readers, gzip, self.seed if self.shuffle else None)
 
 
 class BadRows(Spec):

@@ -38,7 +38,7 @@ from fullpass.components.ingest.spans.ingest_request import Request
 from fullpass.components.ingest.spans.span_column import span_numbers
 from fullpass.preprocessing.columns.raw_columns import ROW_BITS, RawColumn, derived_dependencies
 from fullpass.preprocessing.features.forecast import ShiftedLabel
-from fullpass.preprocessing.features.history import History, group_of, history_of, lists_of
+from fullpass.preprocessing.features.history import History, history_of, list_group, lists_of
 from fullpass.preprocessing.values.arrow_text import to_text
 from fullpass.preprocessing.values.row_keys import KEY, KEY_MARK
 
@@ -66,7 +66,7 @@ def with_histories(
         return list(ingestions)
     source, columns = _EventSource(ingestions[0], request), ingestions[0].columns
     sorters = {
-        name: _Sorter(group_of(name), history, source, _bases(columns, name, history), f"{folder}/{name}")
+        name: _Sorter(list_group(name), history, source, _bases(columns, name, history), f"{folder}/{name}")
         for name, history in config.history.items()
     }
     label = None

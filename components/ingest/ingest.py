@@ -26,12 +26,12 @@ from fullpass.base.redact import redact, redact_tree
 from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.read_rate import ReadRate
 from fullpass.components.ingest.read_tasks import ReadTask, check_tasks, spread
-from fullpass.components.ingest.readers.read_source import columns_of, names_of
+from fullpass.components.ingest.readers.read_source import columns_of, columns_of_file
 from fullpass.components.ingest.readers.reader import WHOLE, BadRow, EmptyFileError, Reading, Rows, text_at
 from fullpass.components.ingest.readers.row_hash import hashes
 from fullpass.components.ingest.splitting.assign import GAP, NO_SPLIT, columns_of_split
-from fullpass.components.ingest.splitting.hash_runs import Run, RunWriter, check_overlaps, count_overlaps
-from fullpass.components.ingest.writing.encode import entries, examples, records
+from fullpass.components.ingest.splitting.hash_runs import HashRun, RunWriter, check_overlaps, count_overlaps
+from fullpass.components.ingest.writing.encode import encode_features, examples, examples_as_bytes
 from fullpass.components.ingest.writing.manifest import (
     MANIFEST,
     QUARANTINE,
@@ -41,7 +41,7 @@ from fullpass.components.ingest.writing.manifest import (
     left_out_hint,
 )
 from fullpass.components.ingest.writing.record_writer import PENDING, ChunkWriter, JoinChunks, publish
-from fullpass.components.ingest.writing.shards import Chunk
+from fullpass.components.ingest.writing.shards import WrittenChunk
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, ROW_BITS
 
 _QUARANTINE_SCHEMA = pa.schema(
@@ -49,7 +49,7 @@ _QUARANTINE_SCHEMA = pa.schema(
 )
 
 
-def run(ingestions: Sequence[Ingestion], pipeline: beam.Pipeline) -> None:
+def ingest_files(ingestions: Sequence[Ingestion], pipeline: beam.Pipeline) -> None:
     """Reads every file on Beam workers and leaves finished shards and counts in the pending folders.
 
     Args:
@@ -60,7 +60,7 @@ def run(ingestions: Sequence[Ingestion], pipeline: beam.Pipeline) -> None:
     _ = chunks | "Shards" >> JoinChunks(ingestions[0].layout)
 
 
-def finish(ingestion: Ingestion) -> Manifest:
+def finish_ingestion(ingestion: Ingestion) -> Manifest:
     """Checks the counts, publishes the shards, and writes the quarantine and the manifest.
 
     Raises:
@@ -75,15 +75,17 @@ def finish(ingestion: Ingestion) -> Manifest:
     if any(manifest.written.values()):
         _check_names(ingestion, {name for result in results for name in result["seen"]})
     if ingestion.span is None:
-        check_joins({join.name: join.unmatched for join in manifest.joins}, manifest.read)
+        check_matches({join.name: join.unmatched for join in manifest.joins}, manifest.read)
         # A single span may have no row for a split. A window must have one; Transform checks this.
         _check_splits(manifest)
-    overlaps = count_overlaps({s: [Run(**run) for r in results for run in r["hashes"][s]] for s in ingestion.splits})
+    overlaps = count_overlaps(
+        {s: [HashRun(**run) for r in results for run in r["hashes"][s]] for s in ingestion.splits}
+    )
     ids = {row_id for overlap in overlaps for row_id in overlap.example or ()}
     check_overlaps(overlaps, ingestion.config.split_leakage, {row_id: manifest.locate(row_id) for row_id in ids})
     manifest = replace(manifest, overlaps=overlaps)
     for split in ingestion.splits:
-        chunks = [Chunk(**chunk) for result in results for chunk in result["chunks"][split]]
+        chunks = [WrittenChunk(**chunk) for result in results for chunk in result["chunks"][split]]
         publish(ingestion.folder, split, chunks, ingestion.layout)
     if bad:
         table = pa.Table.from_pylist([asdict(row) | {"file": redact(row.file)} for row in bad], _QUARANTINE_SCHEMA)
@@ -105,7 +107,7 @@ class _IngestTask(beam.DoFn):
     def setup(self) -> None:
         self._rate = ReadRate([file for ingestion in self._ingestions for file in ingestion.files])
 
-    def process(self, task: ReadTask) -> Iterator[tuple[str, Chunk]]:
+    def process(self, task: ReadTask) -> Iterator[tuple[str, WrittenChunk]]:
         ingestion = self._ingestions[task.source]
         result = ingest_task(ingestion, task, self._rate)
         folder = f"{ingestion.folder}/{PENDING}"
@@ -113,7 +115,7 @@ class _IngestTask(beam.DoFn):
         with fileio.open(f"{folder}/{task.name}.json", "w") as f:
             f.write(to_json_text(result))
         for split, chunks in result["chunks"].items():
-            yield from ((split, Chunk(**chunk)) for chunk in chunks)
+            yield from ((split, WrittenChunk(**chunk)) for chunk in chunks)
 
 
 def ingest_task(ingestion: Ingestion, task: ReadTask, rate: ReadRate) -> dict[str, Any]:
@@ -192,14 +194,14 @@ def _write_rows(
     if in_gap := int((good & (split_of_row == GAP)).sum()):
         reading.left_out[_IN_GAP] += in_gap
     row_ids = (ingestion.first_file + index << ROW_BITS) + rows.numbers
-    features = entries({column.name: arrays[column.name] for column in ingestion.columns})
-    encoded = examples(features, entries({RAW_ROW_ID: pa.array(row_ids)}))
+    features = encode_features({column.name: arrays[column.name] for column in ingestion.columns})
+    encoded = examples(features, encode_features({RAW_ROW_ID: pa.array(row_ids)}))
     content = hashes(features)
     written = Counter[str]()
     for position, split in enumerate(ingestion.splits):
         mine = good & (split_of_row == position)
         if mine.any():
-            writers[split].write(records(encoded.filter(pa.array(mine))))
+            writers[split].write(examples_as_bytes(encoded.filter(pa.array(mine))))
             runs[split].write(content[mine], row_ids[mine])
             written[split] = int(mine.sum())
     return written
@@ -280,14 +282,14 @@ def _check_names(ingestion: Ingestion, seen: set[str]) -> None:
     for name in names:
         if name not in seen:
             what = "list" if read[name].many else "column"
-            known = sorted({*(names_of(ingestion.files[0], ingestion.config.source) or ()), *seen})
+            known = sorted({*(columns_of_file(ingestion.files[0], ingestion.config.source) or ()), *seen})
             raise UserError(
                 f"data.source.path: no row of {ingestion.files[0].path} has a {what} {name!r}."
                 f"{did_you_mean(name, known)} Correct the feature's `column`, or remove the feature."
             )
 
 
-def check_joins(unmatched: Mapping[str, int], read: int) -> None:
+def check_matches(unmatched: Mapping[str, int], read: int) -> None:
     """Checks that some row has a match in each joined table.
 
     Args:

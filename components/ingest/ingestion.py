@@ -16,7 +16,7 @@ from fullpass.components.ingest.history.shifted_index import ShiftedIndex
 from fullpass.components.ingest.joins.build_index import build_index
 from fullpass.components.ingest.joins.config import is_joined
 from fullpass.components.ingest.joins.join_index import LOOKUP, JoinIndex, joined_arrays, with_keys
-from fullpass.components.ingest.readers.read_source import read
+from fullpass.components.ingest.readers.read_source import read_rows
 from fullpass.components.ingest.readers.reader import EmptyFileError, FilePart, Reading, Rows, convert_rows
 from fullpass.components.ingest.readers.row_hash import contents, hashes
 from fullpass.components.ingest.sources.files import SourceFile
@@ -24,7 +24,7 @@ from fullpass.components.ingest.spans.ingest_request import Request, SpanRequest
 from fullpass.components.ingest.spans.span_column import rows_of_span, rows_without_span, span_numbers
 from fullpass.components.ingest.splitting.assign import assign, raw_split_columns, reads_whole_rows
 from fullpass.components.ingest.splitting.stratified import Cuts, classes_of, splits_by_cuts
-from fullpass.components.ingest.writing.shards import Layout
+from fullpass.components.ingest.writing.shards import ShardLayout
 from fullpass.preprocessing.columns.raw_columns import SPAN_FILE_BITS, RawColumn, span_in_row_ids, with_source_columns
 from fullpass.preprocessing.features.history import history_of, lists_of
 from fullpass.preprocessing.values.raw_text import RawText
@@ -84,7 +84,7 @@ class Ingestion:
         return span_in_row_ids(self.span) << SPAN_FILE_BITS
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> ShardLayout:
         """Layout of the written files."""
         return self.config.records.layout(gzip=self.gzip)
 
@@ -120,14 +120,14 @@ class Ingestion:
         span = self.config.span
         if span is None or self.span is None:
             try:
-                for rows in read(reading, self.config.source):
+                for rows in read_rows(reading, self.config.source):
                     yield len(rows.numbers), rows
             except EmptyFileError:
                 if self.span is None:
                     raise
                 # An empty file of a span is a day without rows, as a file with a header line only is.
             return
-        batches = read(reading, self.config.source)
+        batches = read_rows(reading, self.config.source)
         while True:
             noted = len(reading.bad)
             rows_of_file = next(batches, None)

@@ -14,7 +14,7 @@ from fullpass.base.progress import report
 from fullpass.components.ingest.config import StratifiedSplit
 from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.read_tasks import ReadTask, spread
-from fullpass.components.ingest.splitting.hash_runs import Run
+from fullpass.components.ingest.splitting.hash_runs import HashRun
 from fullpass.components.ingest.splitting.stratified import ClassWriter, cuts_of
 from fullpass.components.ingest.writing.record_writer import PENDING
 
@@ -34,7 +34,7 @@ def with_cuts(ingestion: Ingestion, make_pipeline: Callable[[], beam.Pipeline]) 
     parts = []
     for path in sorted(fileio.glob(f"{glob.escape(_folder(ingestion))}/*.json")):
         result = read_json(path)
-        parts.append((result["classes"], [Run(**run) for run in result["runs"]]))
+        parts.append((result["classes"], [HashRun(**run) for run in result["runs"]]))
     return replace(ingestion, cuts=cuts_of(parts, split))
 
 

@@ -78,7 +78,7 @@ def line_chart(
     ]
     for number, values in enumerate(series.values()):
         points = [point(i, value) for i, value in enumerate(values) if math.isfinite(value)]
-        parts.append(line(points, COLORS[number % len(COLORS)], dots=last <= _MOST_DOTS))
+        parts.append(svg_line(points, COLORS[number % len(COLORS)], dots=last <= _MOST_DOTS))
     for number in sorted({1, last}):
         anchor = "end" if number > 1 else "start"
         parts.append(
@@ -181,14 +181,14 @@ class Square:
         return f'<path d="M{self.at(0, start)}L{self.at(1, end)}" stroke="currentColor" stroke-opacity="0.4"/>'
 
 
-def line(points: Sequence[str], color: str, *, dots: bool = True) -> str:
+def svg_line(points: Sequence[str], color: str, *, dots: bool = True) -> str:
     """Returns a line through points, each `x,y`, with a dot at each of them."""
     centers = (point.split(",") for point in points if dots)
     circles = "".join(f'<circle cx="{x}" cy="{y}" r="2.5" fill="{color}"/>' for x, y in centers)
     return f'<polyline fill="none" stroke="{color}" stroke-width="1.5" points="{" ".join(points)}"/>{circles}'
 
 
-def shortened(text: str, most: int = 20) -> str:
+def short_label(text: str, most: int = 20) -> str:
     """Returns a text of at most `most` characters."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 

@@ -100,7 +100,7 @@ class ComparedFeature:
         )
 
 
-class Comparison:
+class ParityComparison:
     """The comparison of all batches so far."""
 
     def __init__(self) -> None:
@@ -131,14 +131,14 @@ Again = Callable[[], Mapping[str, np.ndarray]]
 """Computes the right side a second time."""
 
 
-def compare(
+def compare_rows(
     left: Mapping[str, np.ndarray],
     right: Mapping[str, np.ndarray],
     *,
     pair: str,
     row_name: RowName,
     tolerance: Tolerance,
-    before: Comparison | None = None,
+    before: ParityComparison | None = None,
     again: Again | None = None,
     least_deviation: float = 0.0,
 ) -> list[ComparedFeature]:
@@ -176,7 +176,7 @@ def compare(
     return [replace(c, cause=_cause(left[c.feature], right[c.feature], repeated[c.feature], c)) for c in compared]
 
 
-def check(compared: list[ComparedFeature]) -> None:
+def check_parity(compared: list[ComparedFeature]) -> None:
     """Raises a UserError that names features, rows and likely causes if any row differs."""
     wrong = [c for c in compared if c.mismatches]
     if not wrong:

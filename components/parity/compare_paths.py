@@ -13,10 +13,17 @@ from tfx import types
 
 from fullpass.base.errors import UserError
 from fullpass.base.progress import report as progress
-from fullpass.components.ingest.component import by_span, rows_of
+from fullpass.components.ingest.component import by_span, rows_of_split
 from fullpass.components.ingest.writing.manifest import Manifest, read_manifest
 from fullpass.components.internals.tfx_internals import path_utils
-from fullpass.components.parity.compare import ComparedFeature, Comparison, RowName, Tolerance, compare, same_width
+from fullpass.components.parity.compare import (
+    ComparedFeature,
+    ParityComparison,
+    RowName,
+    Tolerance,
+    compare_rows,
+    same_width,
+)
 from fullpass.components.transform.component import split_files
 from fullpass.preprocessing.columns.outputs import LABEL, ROW_ID, SPAN
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RawColumn, request_columns
@@ -68,9 +75,9 @@ def compare_paths(
     """
     examples = by_span(examples)
     files = split_files(examples, SPLIT)
-    total = min(rows_of(examples, SPLIT), limit or sys.maxsize) or None
+    total = min(rows_of_split(examples, SPLIT), limit or sys.maxsize) or None
     export = tf.saved_model.load(path_utils.serving_model_path(model.uri))
-    first = next(record_batches(files, _PROBED_ROWS))
+    first = next(example_batches(files, _PROBED_ROWS))
     decoded = through(export.signatures[TRANSFORM_FEATURES], first)
     batch_rows = rows_of_batch(first, decoded)
     classes = decoded[LABEL].shape[1] if decoded[LABEL].ndim == 2 else 0  # of a multilabel label
@@ -79,9 +86,9 @@ def compare_paths(
     scores = _Scores(f"{model_run.uri}/{SCORES_FILE}")
     columns = request_columns(config)
     least = 0.0 if config.label.task == "regression" else 1.0  # the scores are probabilities
-    comparison, rows = Comparison(), 0
+    comparison, rows = ParityComparison(), 0
     with ThreadPoolExecutor(2) as threads:
-        for records in record_batches(in_order_of(trained, files), batch_rows, limit):
+        for records in example_batches(in_order_of(trained, files), batch_rows, limit):
             progress(rows, total, "rows", "compared")
             # The features are compared while these two signatures run, because TensorFlow releases the GIL.
             serve = partial(through, export.signatures[SERVING_DEFAULT], records)
@@ -91,7 +98,7 @@ def compare_paths(
             exported = transformed()
             row_ids = exported[ROW_ID]
             name = partial(_row_name, manifests, row_ids)
-            same = partial(compare, row_name=name, tolerance=tolerance, before=comparison)
+            same = partial(compare_rows, row_name=name, tolerance=tolerance, before=comparison)
             features = same(trained.take(row_ids), exported, pair="training input = export", again=transformed)
             sides = (served.result(), serve), (served_raw.result(), serve_raw)
             predictions = _compare_predictions(*sides, least, *scores.of(row_ids), name, same)
@@ -194,7 +201,7 @@ def rows_of_batch(records: tf.Tensor, decoded: Features) -> int:
     return int(np.clip(BATCH_BYTES / row_bytes, 1, MOST_ROWS))
 
 
-def record_batches(files: Iterable[str], rows: int, limit: int | None = None) -> Iterator[tf.Tensor]:
+def example_batches(files: Iterable[str], rows: int, limit: int | None = None) -> Iterator[tf.Tensor]:
     """Yields the first `limit`, or all, serialized examples of TFRecord files, string [at most rows]."""
     left = limit
     for file in files:

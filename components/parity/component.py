@@ -9,7 +9,7 @@ from tfx.types import standard_artifacts
 
 from fullpass.base.progress import report as progress
 from fullpass.components.artifacts import ParityReport
-from fullpass.components.parity.compare import Tolerance, check, report_json
+from fullpass.components.parity.compare import Tolerance, check_parity, report_json
 from fullpass.preprocessing.config import PreprocessingConfig
 
 
@@ -53,5 +53,5 @@ def Parity(
     with fileio.open(f"{report.uri}/parity.json", "w") as f:
         f.write(report_json(compared))
     report.set_int_custom_property("rows", rows)
-    check(compared)
+    check_parity(compared)
     progress(rows, rows, "rows")

@@ -44,7 +44,7 @@ Run = Callable[[Mapping[str, np.ndarray]], np.ndarray]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PortableComparison:
     """The comparison of a written model with its SavedModel.
 
     Attributes:
@@ -60,7 +60,7 @@ class Comparison:
     bytes: int
 
 
-def export_portable(model: Exported, to: Format, folder: Path, rows: Iterable[Columns]) -> Comparison:
+def export_portable(model: Exported, to: Format, folder: Path, rows: Iterable[Columns]) -> PortableComparison:
     """Writes the files of a model into a new folder, which appears only if they answer like the SavedModel.
 
     Args:
@@ -189,7 +189,7 @@ def _compare(
     run: Run,
     rows: Iterable[Columns],
     path: Path,
-) -> Comparison:
+) -> PortableComparison:
     regression = description["task"] == "regression"
     left: list[np.ndarray] = []
     right: list[np.ndarray] = []
@@ -220,7 +220,7 @@ def _compare(
         )
     features = preprocessing.features(one)
     times = _milliseconds(lambda: preprocessing.features(one)), _milliseconds(lambda: run(features))
-    return Comparison(len(a), largest, changed, times, path.stat().st_size)
+    return PortableComparison(len(a), largest, changed, times, path.stat().st_size)
 
 
 def _regression(answers: Mapping[str, tf.Tensor]) -> np.ndarray:

@@ -12,7 +12,7 @@ from fullpass.base.errors import UserError, did_you_mean, listed
 from fullpass.components.ingest.history.event_index import EventIndex
 from fullpass.components.ingest.joins.config import joined_columns
 from fullpass.components.ingest.joins.join_index import JoinIndex, joined_arrays
-from fullpass.components.ingest.readers.read_source import columns_of, names_of, read
+from fullpass.components.ingest.readers.read_source import columns_of, columns_of_file, read_rows
 from fullpass.components.ingest.readers.reader import (
     WHOLE,
     BadRow,
@@ -23,13 +23,13 @@ from fullpass.components.ingest.readers.reader import (
     convert_rows,
     numbered,
 )
-from fullpass.components.ingest.readers.tables import names_of as names_in
+from fullpass.components.ingest.readers.tables import columns_of_schema as names_in
 from fullpass.components.ingest.readers.tables import with_fields
 from fullpass.components.ingest.sources.config import CsvSource
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.predict.input_source import InputSource
 from fullpass.preprocessing.columns.raw_columns import RawColumn
-from fullpass.preprocessing.features.history import AGE, group_of
+from fullpass.preprocessing.features.history import AGE, list_group
 from fullpass.preprocessing.values.list_values import flatten, lengths_of
 from fullpass.preprocessing.values.raw_text import RawText
 
@@ -100,7 +100,7 @@ class InputRows:
         present = columns_of(file, self._how.source)
         given = {*(present or ())}
         if present is None and (self._tables or self._histories):
-            given = {*(names_of(file, self._how.source) or ())}
+            given = {*(columns_of_file(file, self._how.source) or ())}
         tables = [table for table in self._tables if not joined_columns(table.name, given)]
         histories = [one for one in self._histories if not {column.name for column in one.lists} & given]
         joined = {column.name for table in tables for column in table.columns}
@@ -116,7 +116,7 @@ class InputRows:
         reading = Reading(file, columns, part, all_columns="to_show")
         bad: list[BadRow] = []
         shown = _with_unique_names(pa.table([pa.array([], pa.string())] * len(present or ()), names=present or ()))
-        for rows in read(reading, self._how.source):
+        for rows in read_rows(reading, self._how.source):
             rows = replace(rows, all_columns=_with_unique_names(cast(pa.Table, rows.all_columns)))
             for table in tables:
                 rows = table.add_columns(rows, reading, self._how.text)
@@ -205,7 +205,11 @@ def _check_columns(path: str, present: Sequence[str], columns: Sequence[str], hi
 def _check_histories(path: str, present: Set[str], columns: Mapping[str, RawColumn]) -> None:
     """Raises UserError for a history of which the input has no list at all: its features would all be missing."""
     for name in columns:
-        if name.endswith(f".{AGE}") and name not in present and columns[name].group == group_of(name.partition(".")[0]):
+        if (
+            name.endswith(f".{AGE}")
+            and name not in present
+            and columns[name].group == list_group(name.partition(".")[0])
+        ):
             lists = [other for other, column in columns.items() if column.group == columns[name].group]
             raise UserError(
                 f"{path}: no column {name!r}. The model reads the history of each row as lists of equal length, the "

@@ -18,7 +18,7 @@ from fullpass.components.predict.input_source import input_files, input_source
 from fullpass.components.predict.predict import Exported
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.config import in_order_of_keys
-from fullpass.preprocessing.features.history import History, group_of
+from fullpass.preprocessing.features.history import History, list_group
 from fullpass.trainer.export.export_files import column_of
 
 
@@ -84,7 +84,7 @@ def with_events(model: Exported, paths: Mapping[str, str], folder: str) -> Expor
             joins={table.name: table.join for table in model.tables},
             history={name: History.model_validate(declared[name])},
         )
-        lists = [column for column in model.columns.values() if column.group == group_of(name)]
+        lists = [column for column in model.columns.values() if column.group == list_group(name)]
         span = SpanRequest(0, "", 0, "", tuple(input_files(how.source, path)))
         request = Request(config, (), (*lists, *_of_events(model).values()), gzip=False, spans=(span,))
         ingestion = replace(ingestion_of(request, span, folder), text_rules=how.text, joins=tuple(model.tables))

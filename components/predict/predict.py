@@ -21,7 +21,7 @@ from fullpass.components.ingest.readers.reader import BadRow
 from fullpass.components.predict.explain import explain
 from fullpass.components.predict.input_rows import InputBatch, InputRows, TableRows
 from fullpass.components.predict.input_source import input_files, input_source
-from fullpass.components.predict.write_tables import format_to_write, to_json, write_tables
+from fullpass.components.predict.write_tables import format_to_write, row_json, write_tables
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.dates.read_dates import read_dates
 from fullpass.preprocessing.values.raw_text import RawText
@@ -91,7 +91,7 @@ class Exported:
         return html.block("Model", html.facts(facts), html.table(("column", "type"), kinds.items()))
 
 
-def find_export(path: Path) -> Path:
+def export_folder(path: Path) -> Path:
     """Returns the folder of a SavedModel: `path` itself, or the newest numbered version in it.
 
     Raises:
@@ -118,7 +118,7 @@ def describe_export(path: Path) -> tuple[Path, dict[str, Any]]:
     Raises:
         UserError: There is no export, it was not written by Fullpass, or its description is damaged.
     """
-    directory = find_export(path)
+    directory = export_folder(path)
     if not (directory / DESCRIPTION).is_file():
         raise UserError(f"{directory}: a SavedModel that Fullpass did not write: it has no {DESCRIPTION}.")
     found = state_file.read(directory / DESCRIPTION, "Put it back from a copy of the model, or use another version.")
@@ -351,7 +351,7 @@ class Quarantine:
             if bad and self._file is None:
                 self._file = open(f"{self.path}.tmp", "w", encoding="utf-8")  # noqa: SIM115
             if self._file is not None:
-                self._file.writelines(to_json(asdict(row)) + "\n" for row in bad)
+                self._file.writelines(row_json(asdict(row)) + "\n" for row in bad)
             yield table
         check()
 

@@ -66,7 +66,7 @@ def predict_parts(batch: Batch, beam_args: Callable[[int], Sequence[str]]) -> Ta
         UserError: The rows cannot be read, none of them can be used, or the output cannot be written.
     """
     file_format = format_to_write(batch.output)
-    with local_copy(batch.model) as folder:
+    with _local_copy(batch.model) as folder:
         _, description = describe_export(folder)
     how = input_source(description["source"], batch.rows, batch.read_as)
     files = input_files(how.source, batch.rows)
@@ -78,7 +78,7 @@ def predict_parts(batch: Batch, beam_args: Callable[[int], Sequence[str]]) -> Ta
 
 
 @contextmanager
-def local_copy(model: str) -> Iterator[Path]:
+def _local_copy(model: str) -> Iterator[Path]:
     """Provides a model in a local folder: `model` itself, or for an address a copy of its newest version.
 
     Raises:
@@ -103,7 +103,7 @@ class _PredictTask(beam.DoFn):
         self._format, self._pending = file_format, pending
 
     def setup(self) -> None:
-        with local_copy(self._batch.model) as folder:
+        with _local_copy(self._batch.model) as folder:
             self._model = load_export(folder)
 
     def process(self, task: ReadTask) -> Iterator[int]:

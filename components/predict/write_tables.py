@@ -15,9 +15,9 @@ import pyarrow.parquet
 
 from fullpass.base.errors import UsageError, UserError
 from fullpass.base.json_text import to_json_text
-from fullpass.components.ingest.writing.encode import encode, records
+from fullpass.components.ingest.writing.encode import encode_rows, examples_as_bytes
 from fullpass.preprocessing.values.arrow_text import as_mask, is_binary, without_dictionary
-from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of, lists_of
+from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of, lists_of_lengths
 from fullpass.trainer.records.frames import frame
 
 FORMATS = {
@@ -74,7 +74,7 @@ def write_tables(path: str, file_format: str, tables: Iterator[pa.Table]) -> Non
             os.unlink(pending)
 
 
-def to_json(row: dict[str, Any]) -> str:
+def row_json(row: dict[str, Any]) -> str:
     """Returns a row as one line of JSON; dates and bytes become text, NaN becomes null."""
     return to_json_text({name: _plain(value) for name, value in row.items()}, ensure_ascii=False, default=str)
 
@@ -93,17 +93,17 @@ def _write_csv(file: BinaryIO, tables: Iterator[pa.Table], separator: str = ",")
 
 def _write_json_lines(file: BinaryIO, tables: Iterator[pa.Table]) -> None:
     for table in tables:
-        file.write("".join(to_json(row) + "\n" for row in table.to_pylist()).encode())
+        file.write("".join(row_json(row) + "\n" for row in table.to_pylist()).encode())
 
 
 def _write_examples(file: BinaryIO, tables: Iterator[pa.Table]) -> None:
     for table in tables:
         columns = {name: _feature(table[name].combine_chunks()) for name in table.column_names}
-        file.writelines(map(frame, records(encode(columns))))
+        file.writelines(map(frame, examples_as_bytes(encode_rows(columns))))
 
 
 def _feature(column: pa.Array) -> pa.Array:
-    """Returns a column in the form that `encode` takes; values that a tf.Example cannot hold become JSON."""
+    """Returns a column in the form that `encode_rows` takes; values that a tf.Example cannot hold become JSON."""
     column = without_dictionary(column)
     kind = column.type
     if pa.types.is_null(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind) or is_binary(kind):
@@ -113,7 +113,7 @@ def _feature(column: pa.Array) -> pa.Array:
     if pa.types.is_boolean(kind) or (pa.types.is_integer(kind) and not pa.types.is_uint64(kind)):
         return column.cast(pa.int64())
     if is_list(kind) and not is_list(kind.value_type) and not (elements := flatten(column)).null_count:
-        return lists_of(_feature(elements), lengths_of(column), as_mask(column.is_null()))
+        return lists_of_lengths(_feature(elements), lengths_of(column), as_mask(column.is_null()))
     return pa.array([None if cell is None else str(_cell(cell)).encode() for cell in column.to_pylist()], pa.binary())
 
 
@@ -145,7 +145,7 @@ def _cell(value: Any) -> Any:
         return "true" if value else "false"
     if isinstance(value, bytes):
         return _plain(value)
-    return to_json({"": value})[5:-1] if isinstance(value, list | dict) else value
+    return row_json({"": value})[5:-1] if isinstance(value, list | dict) else value
 
 
 def _plain(value: Any) -> Any:

@@ -59,7 +59,7 @@ class PushResult:
     removed: tuple[int, ...]
 
 
-def versions(target: Path) -> list[int]:
+def served_versions(target: Path) -> list[int]:
     """Returns the versions that a model server sees, oldest first."""
     if not target.is_dir():
         return []
@@ -84,7 +84,7 @@ def rolled_back_origins(target: Path) -> set[str]:
 
 def served_version(target: Path) -> int | None:
     """Returns the version that a model server watching `target` serves: the highest."""
-    present = versions(target)
+    present = served_versions(target)
     return present[-1] if present else None
 
 
@@ -105,12 +105,12 @@ def push(
     """
     target.mkdir(parents=True, exist_ok=True)
     with _locked(target):
-        known = versions(target)[-1:] if refresh else versions(target)
+        known = served_versions(target)[-1:] if refresh else served_versions(target)
         for version in known + rolled_back(target):
             folder = folder_of(target, version)
-            if (origin_of(folder), refresh_of(folder)) == (origin, refresh) and damage_of(folder) is None:
+            if (origin_of(folder), refresh_of(folder)) == (origin, refresh) and damage_of_version(folder) is None:
                 return PushResult(version, created=False, removed=())
-        version = max(int(time.time()), *(v + 1 for v in versions(target) + rolled_back(target)), 1)
+        version = max(int(time.time()), *(v + 1 for v in served_versions(target) + rolled_back(target)), 1)
         pending = target / f"{_PENDING}{version}"
         shutil.copytree(model, pending)
         (pending / ORIGIN).parent.mkdir(exist_ok=True)
@@ -125,7 +125,7 @@ def push(
 
 def _drop_old(target: Path, keep: int) -> tuple[int, ...]:
     """Removes all but the `keep` newest versions, and older rolled-back ones; returns the removed versions."""
-    present = versions(target)
+    present = served_versions(target)
     oldest = present[-keep:][0]
     old = [version for version in [*present, *rolled_back(target)] if version < oldest]
     for version in old:
@@ -150,7 +150,7 @@ def description(export: Path) -> dict[str, Any]:
     return read_description(str(export), _DAMAGED) or {}
 
 
-def damage_of(version: Path, *, largest: float = float("inf")) -> str | None:
+def damage_of_version(version: Path, *, largest: float = float("inf")) -> str | None:
     """Returns a message about the damage of a version and its repair; None if it is intact.
 
     Args:
@@ -209,7 +209,7 @@ def _locked(target: Path) -> Iterator[None]:
 
 def _refuse_strays(target: Path) -> None:
     """Raises UserError if the folder contains a numbered folder without a model, which a server takes for a version."""
-    for version in versions(target):
+    for version in served_versions(target):
         folder = target / str(version)
         if not any((folder / file).is_file() for file in ("saved_model.pb", ORIGIN)):
             raise UserError(
@@ -245,7 +245,7 @@ def rollback(target: Path, to: int | None = None) -> int:
     if not target.is_dir():
         raise UserError(f"{target}: no such folder; nothing has been pushed there.")
     with _locked(target):
-        present, put_aside = versions(target), rolled_back(target)
+        present, put_aside = served_versions(target), rolled_back(target)
         if to is None:
             if len(present) < 2:
                 raise UserError(
@@ -254,7 +254,7 @@ def rollback(target: Path, to: int | None = None) -> int:
             to = present[-2]
         if to not in present and to not in put_aside:
             raise UserError(f"{target}: no version {to}. Versions: {_version_list(present, put_aside)}.")
-        if damaged := damage_of(folder_of(target, to)):
+        if damaged := damage_of_version(folder_of(target, to)):
             raise state_file.DamagedState(f"version {to} is not served: {damaged}")
         if to in put_aside:
             (target / f"{_ROLLED_BACK}{to}").rename(target / str(to))

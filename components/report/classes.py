@@ -9,7 +9,7 @@ from markupsafe import Markup
 from fullpass.components.evaluation.class_results import Cell, ClassResults, OfClass
 from fullpass.components.evaluation.confidence import half_width
 from fullpass.components.evaluation.score_curves import Curve
-from fullpass.components.pages.charts import shortened
+from fullpass.components.pages.charts import short_label
 from fullpass.components.report.curves import MODELS, curve_chart
 
 _LONGEST = 100
@@ -124,4 +124,4 @@ def _with_interval(value: float, error: float, form: str) -> str:
 
 
 def _name(text: str) -> str:
-    return shortened(text, _LONGEST)
+    return short_label(text, _LONGEST)

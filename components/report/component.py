@@ -9,7 +9,7 @@ from fullpass.components import artifacts
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.pages.render import render_page
 from fullpass.components.report.model_card import model_card, to_html, to_markdown
-from fullpass.components.report.report_data import Run, read_run
+from fullpass.components.report.report_data import ReportData, read_run
 from fullpass.components.run_artifacts import RunArtifacts
 
 
@@ -57,6 +57,6 @@ def Report(
             f.write(text)
 
 
-def render(run: Run) -> str:
+def render(run: ReportData) -> str:
     """Returns the page: one file without external resources, in which all text from the data is escaped."""
     return render_page("page.html", run=run)

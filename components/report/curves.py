@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from fullpass.components.evaluation.confidence import half_width
 from fullpass.components.evaluation.score_curves import Curve, Curves
-from fullpass.components.pages.charts import COLORS, Square, figure, legend, line, svg
+from fullpass.components.pages.charts import COLORS, Square, figure, legend, svg, svg_line
 
 MODELS = ("new model", "last blessed")
 
@@ -52,7 +52,7 @@ def curve_chart(
 
 def _line(curve: Curve, color: str, *, points: bool, band: bool) -> str:
     known = [p for p in zip(curve.x, curve.y, curve.error, strict=True) if math.isfinite(p[0]) and math.isfinite(p[1])]
-    drawn = line([_AREA.at(x, y) for x, y, _ in known], color, dots=points)
+    drawn = svg_line([_AREA.at(x, y) for x, y, _ in known], color, dots=points)
     if not band:
         return drawn
     half_widths = [0.0 if math.isnan(error) else half_width(error) for _, _, error in known]

@@ -7,7 +7,7 @@ from datetime import datetime
 from markupsafe import Markup, escape
 
 from fullpass.components.evaluation.shown_files import ColumnDependence, Dependence
-from fullpass.components.pages.charts import COLORS, figure, legend, line, svg
+from fullpass.components.pages.charts import COLORS, figure, legend, svg, svg_line
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def _line(shown: ColumnDependence, means: Sequence[float], low: float, high: flo
             f"{_AXIS + inner * (place - first) / (last - first):.1f},{height(score):.1f}"
             for place, score in zip(shown.places, scores, strict=True)
         ]
-        parts += [f'<path d="M{_AXIS} {height(means[number]):.1f}h{inner}" {_MEAN}/>', line(points, COLORS[number])]
+        parts += [f'<path d="M{_AXIS} {height(means[number]):.1f}h{inner}" {_MEAN}/>', svg_line(points, COLORS[number])]
     y = _TOP + _HEIGHT + 16
     start, end = _ends(shown.kind, shown.values[0], shown.values[-1])
     parts.append(f'<text x="{_AXIS}" y="{y}">{escape(start)}</text>')

@@ -14,7 +14,7 @@ _MOST_FILES = 200
 
 
 @dataclass(frozen=True)
-class Identity:
+class ReportIdentity:
     """Who the report is.
 
     Attributes:
@@ -32,7 +32,7 @@ class Identity:
 
 def identity(
     record: Mapping[str, Any], examples: Sequence[RecordedArtifact], manifests: Sequence[Manifest]
-) -> Identity:
+) -> ReportIdentity:
     """Returns the identity of the report that this process writes.
 
     Args:
@@ -58,7 +58,7 @@ def identity(
     tables = dict.fromkeys(join for manifest in manifests for join in manifest.joins)
     files += [(redact(path), f"join {join.name}", f"{join.table_rows:,}", "") for join in tables for path in join.files]
     known = tuple((name, value) for name, value in facts if value)
-    return Identity(known, config.get("yaml", ""), tuple(files[-_MOST_FILES:]), max(0, len(files) - _MOST_FILES))
+    return ReportIdentity(known, config.get("yaml", ""), tuple(files[-_MOST_FILES:]), max(0, len(files) - _MOST_FILES))
 
 
 def code_words(code: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from fullpass.components.evaluation.evaluation_verdict import Measured, Verdict
 from fullpass.components.evaluation.metrics import metric_named
 from fullpass.components.pages.render import render_page
-from fullpass.components.report.report_data import Insight, Run
+from fullpass.components.report.report_data import Insight, ReportData
 
 _WORST_SLICES = 5
 _FEATURES = 10
@@ -33,7 +33,7 @@ class Section:
     table: Table = ()
 
 
-def model_card(run: Run, record: Mapping[str, Any]) -> tuple[Section, ...]:
+def model_card(run: ReportData, record: Mapping[str, Any]) -> tuple[Section, ...]:
     """Returns the card."""
     facts = record.get("model", {})
     return (
@@ -62,7 +62,7 @@ def to_html(name: str, card: tuple[Section, ...]) -> str:
     return render_page("model_card.html", name=name, card=card)
 
 
-def _purpose(run: Run, facts: Mapping[str, Any], record: Mapping[str, Any]) -> Iterator[str]:
+def _purpose(run: ReportData, facts: Mapping[str, Any], record: Mapping[str, Any]) -> Iterator[str]:
     if facts:
         yield f"It predicts {facts['label']} ({facts['task']})."
     if record.get("classes"):
@@ -73,13 +73,13 @@ def _purpose(run: Run, facts: Mapping[str, Any], record: Mapping[str, Any]) -> I
     yield from (f"Not blessed: {reason}." for reason in run.verdict.reasons)
 
 
-def _origin(run: Run) -> Iterator[str]:
+def _origin(run: ReportData) -> Iterator[str]:
     yield from (f"{name.capitalize()}: {value}." for name, value in run.identity.facts)
     yield from (f"Data, {name}: {value}." for name, value in run.data.facts)
     yield from (f"Training, {name}: {value}." for name, value in run.training.facts)
 
 
-def _quality(run: Run) -> Iterator[str]:
+def _quality(run: ReportData) -> Iterator[str]:
     rows = f"{run.verdict.examples:,} rows of the eval split"
     yield f"Measured on {rows}, which it was not trained on; ± is an interval of 95 %."
     if run.insight.reference:
@@ -113,7 +113,7 @@ def _features(insight: Insight) -> Table:
     return (("feature", f"growth of the {insight.unit} without it"), *rows)
 
 
-def _limits(run: Run) -> Iterator[str]:
+def _limits(run: ReportData) -> Iterator[str]:
     for shown in run.data.columns:
         if shown.column.missing >= _OFTEN_MISSING:
             yield f"{shown.column.name} was missing in {shown.column.missing:.0%} of train."

@@ -29,11 +29,11 @@ from fullpass.components.ingest.writing.manifest import (
     unmatched_words,
 )
 from fullpass.components.mlmd_values import RecordedArtifact
-from fullpass.components.pages.charts import bar_chart, histogram, line_chart, shortened
+from fullpass.components.pages.charts import bar_chart, histogram, line_chart, short_label
 from fullpass.components.report.classes import ShownClasses, classes_section
 from fullpass.components.report.curves import curve_charts
 from fullpass.components.report.dependence import ShownDependence, dependence_section
-from fullpass.components.report.identity import Identity, identity
+from fullpass.components.report.identity import ReportIdentity, identity
 from fullpass.components.report.regression import ShownErrors, errors_section
 from fullpass.components.run_artifacts import RunArtifacts
 from fullpass.trainer.insight.words import chosen_on, epochs_words, reference_words, tried_words
@@ -113,8 +113,8 @@ def image_section(record: Mapping[str, Any]) -> Images:
     images = [
         ShownImage(
             png=entry["png"],
-            label=shortened(entry["label"], _LONGEST_NAME),
-            prediction=shortened(entry["prediction"], _LONGEST_NAME),
+            label=short_label(entry["label"], _LONGEST_NAME),
+            prediction=short_label(entry["prediction"], _LONGEST_NAME),
             probability=float(entry["probability"]),
             right=bool(entry["right"]),
         )
@@ -125,7 +125,7 @@ def image_section(record: Mapping[str, Any]) -> Images:
 
 
 @dataclass(frozen=True)
-class Column:
+class ReportedColumn:
     """A raw column. missing: share of rows without a value. bars: counts per bucket, or of the most common values."""
 
     name: str
@@ -135,20 +135,20 @@ class Column:
     bars: tuple[float, ...]
 
 
-def read_columns(statistics: statistics_pb2.DatasetFeatureStatisticsList) -> tuple[Column, ...]:
+def read_columns(statistics: statistics_pb2.DatasetFeatureStatisticsList) -> tuple[ReportedColumn, ...]:
     """Returns the columns of the first dataset, sorted by name."""
     data = statistics.datasets[0]
     columns = [_column(feature, int(data.num_examples)) for feature in data.features]
     return tuple(sorted(columns, key=lambda column: column.name))
 
 
-def _column(feature: statistics_pb2.FeatureNameStatistics, rows: int) -> Column:
+def _column(feature: statistics_pb2.FeatureNameStatistics, rows: int) -> ReportedColumn:
     name = ".".join(feature.path.step) or feature.name
     is_number = feature.WhichOneof("stats") == "num_stats"
     common = (feature.num_stats if is_number else feature.string_stats).common_stats
     missing = 1 - common.num_non_missing / rows if rows else 0.0
     if not common.num_non_missing:
-        return Column(name, _KINDS.Name(feature.type).lower(), missing, "no value", ())
+        return ReportedColumn(name, _KINDS.Name(feature.type).lower(), missing, "no value", ())
     if is_number:
         kind, (text, bars) = "number", _numbers(feature.num_stats)
     elif {value.value for value in feature.string_stats.top_values} == {_BYTES}:
@@ -157,7 +157,7 @@ def _column(feature: statistics_pb2.FeatureNameStatistics, rows: int) -> Column:
         text = f"{stats.unique:,} different values of {stats.avg_length:,.0f} bytes on average"
     else:
         kind, (text, bars) = "text", _texts(feature.string_stats)
-    return Column(name, kind, missing, _lengths(common) + text, bars)
+    return ReportedColumn(name, kind, missing, _lengths(common) + text, bars)
 
 
 def _lengths(common: statistics_pb2.CommonStatistics) -> str:
@@ -191,7 +191,7 @@ Facts = tuple[tuple[str, str], ...]
 class ShownColumn:
     """A raw column and its distribution in train."""
 
-    column: Column
+    column: ReportedColumn
     chart: Markup
 
 
@@ -206,7 +206,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Training:
+class ReportedTraining:
     """The training. facts: name and value. curves, step, seconds: charts; step is empty for trees."""
 
     facts: Facts
@@ -225,7 +225,7 @@ class Parity:
 
 
 @dataclass(frozen=True)
-class Run:
+class ReportData:
     """The facts of the whole page.
 
     Attributes:
@@ -239,7 +239,7 @@ class Run:
     verdict: Verdict
     insight: Insight
     curves: tuple[Markup, ...]
-    training: Training
+    training: ReportedTraining
     parity: Parity
     serving: str
     gate: Gate
@@ -250,16 +250,16 @@ class Run:
     images: Images = Images()
     texts: tuple[ShownText, ...] = ()
     dependence: ShownDependence | None = None
-    identity: Identity = Identity()
+    identity: ReportIdentity = ReportIdentity()
 
 
-def read_run(name: str, made: RunArtifacts, config: EvaluationConfig) -> Run:
+def read_run(name: str, made: RunArtifacts, config: EvaluationConfig) -> ReportData:
     """Returns the facts about a run that has reached the node Report."""
     record, evaluation = made.training, made.uri("evaluation")
     verdict, gate = made.verdict(config), made.data_verdict
     manifests = [read_manifest(artifact.uri) for artifact in made.all("examples")]
     assert verdict is not None and gate is not None  # noqa: S101
-    return Run(
+    return ReportData(
         name=name,
         verdict=verdict,
         curves=curve_charts(read_curves(evaluation)),
@@ -279,7 +279,7 @@ def read_run(name: str, made: RunArtifacts, config: EvaluationConfig) -> Run:
     )
 
 
-def training(record: Mapping[str, Any]) -> Training:
+def training(record: Mapping[str, Any]) -> ReportedTraining:
     """Returns the facts and charts of `training.json`."""
     counts = {split: f"{rows:,}" for split, rows in record["rows"].items()}
     facts = [
@@ -303,7 +303,7 @@ def training(record: Mapping[str, Any]) -> Training:
     if quantiles := _quantiles(record["history"], record["best_epoch"], split):
         facts.append(("quantiles", quantiles))
     losses = {name: record["history"][name] for name in ("loss", "val_loss") if record["history"].get(name)}
-    return Training(
+    return ReportedTraining(
         facts=tuple(facts),
         curves=line_chart(losses, label="loss per epoch", marks=record.get("restarts", ())),
         step=Markup("") if record.get("trees") else bar_chart(step, unit="ms", label="milliseconds of a training step"),

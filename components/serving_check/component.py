@@ -17,7 +17,7 @@ from fullpass.base.errors import UserError
 from fullpass.base.json_text import to_json_text
 from fullpass.components.artifacts import ServingReport
 from fullpass.components.internals.tfx_internals import io_utils, path_utils
-from fullpass.components.serving_check.tensorflow_process import run
+from fullpass.components.serving_check.tensorflow_process import run_program
 
 _PROBE = Path(__file__).with_name("probe.py")
 _TIMEOUT_SECONDS = 600
@@ -51,7 +51,7 @@ def check_export(export: str) -> dict[str, Any]:
         else:
             shutil.copytree(export, moved)
         try:
-            done = run(_PROBE, [str(moved)], folder=folder, seconds=_TIMEOUT_SECONDS)
+            done = run_program(_PROBE, [str(moved)], folder=folder, seconds=_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired as error:
             raise UserError(f"the exported model did not answer within {_TIMEOUT_SECONDS} s.") from error
     sys.stderr.write(done.stderr)

@@ -37,9 +37,9 @@ _prepared: list[_Prepared] = []
 
 
 def prepare() -> None:
-    """Forks the process for the next `run` of this process or of one forked from it; TensorFlow is imported.
+    """Forks the process for the next `run_program` of this process or of one forked from it; TensorFlow is imported.
 
-    Does nothing if this process has imported more of the training: then `run` starts a new process.
+    Does nothing if this process has imported more of the training: then `run_program` starts a new process.
     """
     if _prepared or any(name in sys.modules for name in _LIBRARIES[3:]):
         return
@@ -70,7 +70,9 @@ def ended_after() -> Iterator[None]:
             os.waitpid(pid, 0)
 
 
-def run(program: Path, arguments: Sequence[str], *, folder: str, seconds: float) -> subprocess.CompletedProcess[str]:
+def run_program(
+    program: Path, arguments: Sequence[str], *, folder: str, seconds: float
+) -> subprocess.CompletedProcess[str]:
     """Runs a Python program, in the prepared process if there is one that is not used yet.
 
     Args:

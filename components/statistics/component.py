@@ -19,7 +19,7 @@ from fullpass.components.beam_component import Artifacts, BeamComponent
 from fullpass.components.data_gate.series import SeriesSource, Sketches
 from fullpass.components.data_gate.span_summary import SummaryStore
 from fullpass.components.data_gate.summarize import SPAN, SummarizeFiles, missing_summaries, span_name
-from fullpass.components.ingest.component import rows_of
+from fullpass.components.ingest.component import rows_of_split
 from fullpass.components.ingest.writing.record_writer import PENDING
 from fullpass.components.internals.tfx_internals import artifact_utils, base_beam_executor
 from fullpass.components.read_records import RecordReader
@@ -53,7 +53,7 @@ class StatisticsExecutor(base_beam_executor.BaseBeamExecutor):
             for path in split_files([artifact], split)
         ]
         folders = {split: artifact_utils.get_split_uri([statistics], split) for split in splits}
-        rows = sum(rows_of(examples, split) for split in splits) or None
+        rows = sum(rows_of_split(examples, split) for split in splits) or None
         accumulator = StatisticsOfFiles(source, rows, folders, SummarizeFiles(source, store, spans))
         pending = f"{statistics.uri}/{PENDING}"
         with self._make_beam_pipeline() as pipeline:

@@ -26,7 +26,7 @@ from fullpass.components.transform.read_examples import (
 )
 from fullpass.preprocessing.analysis.accumulators import Accumulator, EncodedStates
 from fullpass.preprocessing.analysis.analyze import BatchAccumulator, analyze_on_beam, merge_states, write_graph
-from fullpass.preprocessing.analysis.traced_preprocessing import Function, trace
+from fullpass.preprocessing.analysis.traced_preprocessing import PreprocessingFunction, trace
 from fullpass.preprocessing.config import PreprocessingConfig
 
 _Part = tuple[int, EncodedStates]
@@ -80,9 +80,9 @@ class _Plan:
         return {key: values for key, values in states.items() if key in keys}
 
 
-def analyze(
+def analyze_spans(
     pipeline: beam.Pipeline,
-    function: Function,
+    function: PreprocessingFunction,
     spans: Sequence[TrainSpan],
     cache: AnalyzerCache | None,
     graph: str,
@@ -127,7 +127,7 @@ def analyze(
 
 
 def _constants(
-    pipeline: beam.Pipeline, function: Function, plans: Sequence[_Plan], merged: Sequence[beam.PCollection]
+    pipeline: beam.Pipeline, function: PreprocessingFunction, plans: Sequence[_Plan], merged: Sequence[beam.PCollection]
 ) -> beam.pvalue.AsSideInput | None:
     """Returns the constants of all phases before the next one as a side input; the first phase has none."""
     if not plans:
@@ -166,7 +166,7 @@ def _why(found: int, wanted: int) -> str:
 class _AnalyzeFiles(FileAccumulator):
     """Accumulates the files of a span to encoded states, and writes the states of the span to the cache."""
 
-    def __init__(self, function: Function, plan: _Plan, rows: int | None):
+    def __init__(self, function: PreprocessingFunction, plan: _Plan, rows: int | None):
         self._function, self._plan = function, plan
         config = PreprocessingConfig.model_validate_json(function.preprocessing)
         self._reader = RecordReader("train analysed", rows, batch_bytes=batch_bytes_of(config))
@@ -196,7 +196,7 @@ class _AnalyzeFiles(FileAccumulator):
 class _Constants(beam.DoFn):
     """Computes constants: index of a phase -> the constants of the phases before it."""
 
-    def __init__(self, function: Function, plans: Sequence[_Plan]):
+    def __init__(self, function: PreprocessingFunction, plans: Sequence[_Plan]):
         self._function = function
         self._plans = tuple(plans)
 
@@ -207,7 +207,7 @@ class _Constants(beam.DoFn):
 class _WriteGraph(beam.DoFn):
     """Writes the transform graph to a folder, and yields the folder."""
 
-    def __init__(self, function: Function, plans: Sequence[_Plan]):
+    def __init__(self, function: PreprocessingFunction, plans: Sequence[_Plan]):
         self._function = function
         self._plans = tuple(plans)
 
@@ -216,7 +216,9 @@ class _WriteGraph(beam.DoFn):
         yield graph
 
 
-def _states(function: Function, plans: Sequence[_Plan], merged: Sequence[Sequence[_Part]]) -> dict[bytes, Any]:
+def _states(
+    function: PreprocessingFunction, plans: Sequence[_Plan], merged: Sequence[Sequence[_Part]]
+) -> dict[bytes, Any]:
     """Returns the states of phases over all rows, from the cached and the newly accumulated states of each span."""
     states: dict[bytes, Any] = {}
     for phase, plan, parts in zip(trace(function).phases or (), plans, merged, strict=False):
@@ -227,5 +229,5 @@ def _states(function: Function, plans: Sequence[_Plan], merged: Sequence[Sequenc
     return states
 
 
-def _of(function: Function, keys: frozenset[bytes]) -> list[Accumulator]:
+def _of(function: PreprocessingFunction, keys: frozenset[bytes]) -> list[Accumulator]:
     return [one for phase in trace(function).phases or () for one in phase if one.key in keys]

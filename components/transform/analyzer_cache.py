@@ -38,7 +38,7 @@ _ENCODINGS = 4
 _LIBRARIES = ("tensorflow", "tensorflow-transform", "tfx-bsl", "numpy", "pyarrow")
 
 
-def pack(fingerprint: str, entries: Mapping[bytes, Sequence[bytes]]) -> bytes:
+def pack_states(fingerprint: str, entries: Mapping[bytes, Sequence[bytes]]) -> bytes:
     """Returns the content of the file of the span with this fingerprint."""
     keys = sorted(entries)
     table = pa.table([keys, [list(entries[key]) for key in keys]], _SCHEMA)
@@ -49,7 +49,7 @@ def pack(fingerprint: str, entries: Mapping[bytes, Sequence[bytes]]) -> bytes:
     return _MAGIC + _checksum(fingerprint, content) + content
 
 
-def unpack(fingerprint: str, content: bytes) -> EncodedStates | None:
+def unpack_states(fingerprint: str, content: bytes) -> EncodedStates | None:
     """Returns the states in the file of a span; None if it is damaged or the file of another span."""
     magic, checksum, table = content[: len(_MAGIC)], content[len(_MAGIC) :][:4], content[len(_MAGIC) + 4 :]
     if magic != _MAGIC or checksum != _checksum(fingerprint, table):
@@ -82,7 +82,7 @@ class AnalyzerCache:
         """
         folder = self._folder
         content = folder.read(fingerprint + _ENDING)
-        found = {} if content is None else unpack(fingerprint, content)
+        found = {} if content is None else unpack_states(fingerprint, content)
         if found is None:
             _warn(f"{folder.path}/{fingerprint}{_ENDING} is damaged")
             return {}
@@ -104,7 +104,7 @@ class AnalyzerCache:
                 with open_file(path, "rb") as source:
                     folder.copy(source, name)
             kept[key] = encode_file_reference(name)
-        folder.write(fingerprint + _ENDING, pack(fingerprint, kept))
+        folder.write(fingerprint + _ENDING, pack_states(fingerprint, kept))
         used = {name for _, name in _files_of(kept)}
         for name in folder.names():
             if name.startswith(f"{fingerprint}.") and name.endswith(_TOKENS) and name not in used:

@@ -16,7 +16,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from fullpass.components.ingest.writing.encode import encode, records
+from fullpass.components.ingest.writing.encode import encode_rows, examples_as_bytes
 from fullpass.components.transform.own_outputs import check_ids, id_sizes
 from fullpass.components.transform.read_examples import parser_of
 from fullpass.preprocessing.analysis.traced_preprocessing import adapter_of
@@ -117,9 +117,9 @@ def examples_of(batch: pa.RecordBatch, single: Collection[str] = ()) -> list[byt
         single: Names of columns whose lists have one value each; they are flattened, which is faster to encode.
     """
     encoded: list[bytes] = []
-    for piece in cut_batch(batch, rows=batch.num_rows):  # at most 2 GiB are encoded at once
-        columns = dict(zip(piece.schema.names, piece.columns, strict=True))
-        encoded += records(encode({n: c.flatten() if n in single else c for n, c in columns.items()}))
+    for part in cut_batch(batch, rows=batch.num_rows):  # at most 2 GiB are encoded at once
+        columns = dict(zip(part.schema.names, part.columns, strict=True))
+        encoded += examples_as_bytes(encode_rows({n: c.flatten() if n in single else c for n, c in columns.items()}))
     return encoded
 
 

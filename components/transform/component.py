@@ -12,7 +12,7 @@ from tfx.types import standard_artifacts
 
 from fullpass.base.errors import UserError
 from fullpass.components.beam_component import Artifacts, BeamComponent
-from fullpass.components.ingest.component import FINGERPRINT, LABEL, by_span, left_out_of, rows_of
+from fullpass.components.ingest.component import FINGERPRINT, LABEL, by_span, left_out_of, rows_of_split
 from fullpass.components.ingest.config import RecordsConfig
 from fullpass.components.ingest.writing.manifest import left_out_hint
 from fullpass.components.internals.tfx_internals import artifact_utils, base_beam_executor, io_utils, path_utils
@@ -30,14 +30,14 @@ class TransformExecutor(base_beam_executor.BaseBeamExecutor):
     def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
         # TF Transform imports Keras, which is not needed to build a pipeline.
         from fullpass.components.transform.analyze_spans import TrainSpan
-        from fullpass.components.transform.full_pass import ANALYZED_SPLIT, FullPass, finish, run
+        from fullpass.components.transform.full_pass import ANALYZED_SPLIT, FullPass, finish_full_pass, run_full_pass
         from fullpass.trainer.export.joined_tables import copy_tables
 
         examples = by_span(input_dict["examples"])
         graph = artifact_utils.get_single_instance(output_dict["transform_graph"])
         transformed = output_dict["transformed_examples"][0] if output_dict.get("transformed_examples") else None
         splits = artifact_utils.decode_split_names(examples[0].split_names)
-        rows = {split: rows_of(examples, split) for split in splits}
+        rows = {split: rows_of_split(examples, split) for split in splits}
         _check_rows(rows, examples)
         options = json.loads(exec_properties["options"])
         full_pass = FullPass(
@@ -63,10 +63,10 @@ class TransformExecutor(base_beam_executor.BaseBeamExecutor):
             ),
         )
         with self._make_beam_pipeline() as pipeline:
-            analysis = run(full_pass, pipeline)
+            analysis = run_full_pass(full_pass, pipeline)
         if analysis is not None:
             graph.set_string_custom_property(ANALYSIS, analysis.to_json())
-        written = finish(full_pass)
+        written = finish_full_pass(full_pass)
         copy_tables(examples[-1].uri, graph.uri)  # all spans were joined with the same tables
         if transformed is not None:
             transformed.split_names = examples[0].split_names

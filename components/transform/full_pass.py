@@ -17,15 +17,15 @@ from tfx.dsl.io import fileio
 from fullpass.base.files import read_json
 from fullpass.base.json_text import to_json_text
 from fullpass.components.ingest.writing.record_writer import PENDING, ChunkWriter, JoinChunks, publish
-from fullpass.components.ingest.writing.shards import Chunk, Layout
+from fullpass.components.ingest.writing.shards import ShardLayout, WrittenChunk
 from fullpass.components.transform.analysis_plan import Analysis
-from fullpass.components.transform.analyze_spans import TrainSpan, analyze
+from fullpass.components.transform.analyze_spans import TrainSpan, analyze_spans
 from fullpass.components.transform.analyzer_cache import AnalyzerCache
 from fullpass.components.transform.apply_graph import ApplyGraph, TransformedRows
 from fullpass.components.transform.column_writer import ColumnWriter
 from fullpass.components.transform.own_outputs import id_sizes
 from fullpass.components.transform.read_examples import ANALYZED_SPLIT, ReadExamples, batch_bytes_of
-from fullpass.preprocessing.analysis.traced_preprocessing import Function
+from fullpass.preprocessing.analysis.traced_preprocessing import PreprocessingFunction
 from fullpass.preprocessing.apply.stable_ids import BaseModelRef
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.internals.beam_internals import GlobalWindows, Shared
@@ -54,14 +54,14 @@ class FullPass:
     rows: Mapping[str, int]
     graph: str
     transformed: str | None
-    layout: Layout
+    layout: ShardLayout
     temporary: str
     spans: tuple[TrainSpan, ...] = ()
     cache: str | None = None
     base_model: BaseModelRef = BaseModelRef()
 
 
-def run(full_pass: FullPass, pipeline: beam.Pipeline) -> Analysis | None:
+def run_full_pass(full_pass: FullPass, pipeline: beam.Pipeline) -> Analysis | None:
     """Builds the Beam graph. Statistics come only from the train split.
 
     Returns:
@@ -69,13 +69,13 @@ def run(full_pass: FullPass, pipeline: beam.Pipeline) -> Analysis | None:
     """
     spans = full_pass.spans or (TrainSpan("", "", tuple(full_pass.examples[ANALYZED_SPLIT])),)
     cache = None if full_pass.cache is None else AnalyzerCache(full_pass.cache)
-    function = Function(
+    function = PreprocessingFunction(
         full_pass.preprocessing.model_dump_json(),
         full_pass.schema.SerializeToString(),
         full_pass.temporary,
         full_pass.base_model,
     )
-    graph, analysis = analyze(pipeline, function, spans, cache, full_pass.graph, full_pass.rows[ANALYZED_SPLIT])
+    graph, analysis = analyze_spans(pipeline, function, spans, cache, full_pass.graph, full_pass.rows[ANALYZED_SPLIT])
     if full_pass.transformed is not None:
         _transform(full_pass, pipeline, graph)
     else:
@@ -88,7 +88,7 @@ def transform(full_pass: FullPass, pipeline: beam.Pipeline) -> None:
     _transform(full_pass, pipeline, pipeline | "Graph" >> beam.Create([full_pass.graph]))
 
 
-def finish(full_pass: FullPass) -> dict[str, int]:
+def finish_full_pass(full_pass: FullPass) -> dict[str, int]:
     """Publishes the transformed shards, and returns the number of rows per split.
 
     Raises:
@@ -122,7 +122,7 @@ class _WriteRows(beam.DoFn):
     def start_bundle(self) -> None:
         self._writer: ChunkWriter | None = None
 
-    def process(self, rows: TransformedRows) -> Iterator[tuple[str, Chunk]]:
+    def process(self, rows: TransformedRows) -> Iterator[tuple[str, WrittenChunk]]:
         if self._writer is None:
             prefix = f"{rows.first_row:020d}"
             self._writer = ChunkWriter(self._folder, self._split, prefix, self._layout)
@@ -165,7 +165,7 @@ def _transform(full_pass: FullPass, pipeline: beam.Pipeline, graph: beam.PCollec
 def _publish_split(full_pass: FullPass, split: str) -> int:
     folder = f"{full_pass.transformed}/{PENDING}/{split}"
     bundles = [read_json(path) for path in sorted(fileio.glob(f"{glob.escape(folder)}/*.json"))]
-    chunks = [Chunk(**chunk) for bundle in bundles for chunk in bundle["chunks"]]
+    chunks = [WrittenChunk(**chunk) for bundle in bundles for chunk in bundle["chunks"]]
     rows = sum(chunk.rows for chunk in chunks)
     if rows != full_pass.rows[split]:
         raise RuntimeError(f"split {split!r}: {full_pass.rows[split]} raw rows became {rows} transformed rows")

@@ -93,7 +93,7 @@ def own_code(path: str, hint: str = "") -> Iterator[None]:
 
 def _place(path: str, error: Exception) -> str:
     """Returns the innermost line of the user's folder that an error passed, as text; "" if there is none."""
-    file = source_of(path.partition(":")[0])
+    file = source_file_of(path.partition(":")[0])
     frames = [(frame.filename, str(frame.lineno), frame.name) for frame in traceback.extract_tb(error.__traceback__)]
     # AutoGraph runs a copy of the function, and tells its place in the message only.
     frames += [(found["file"], found["line"], found["function"]) for found in _PRINTED_FRAME.finditer(str(error))]
@@ -101,7 +101,7 @@ def _place(path: str, error: Exception) -> str:
     return f"\n  at {own[-1][0]}:{own[-1][1]} in {own[-1][2]}" if own else ""
 
 
-def source_of(module: str) -> Path | None:
+def source_file_of(module: str) -> Path | None:
     """Returns the file that `import_user_module` would load; None if there is none or it is not Python source."""
     folder = os.environ.get(FOLDER_VARIABLE)
     own = find_source(module, [folder]) if folder is not None else None

@@ -33,9 +33,9 @@ from fullpass.kubeflow.compile import notify_tasks
 from fullpass.kubeflow.compile.look_ups import MODEL_TITLE, ModelImport, message_args
 from fullpass.kubeflow.compile.package import Package, check_package
 from fullpass.kubeflow.compile.package_builder import PackageBuilder, text_parameter
-from fullpass.kubeflow.compile.task import Output, Task, task_name
+from fullpass.kubeflow.compile.task import Task, TaskOutput, task_name
 from fullpass.kubeflow.config import EnvironmentConfig, PredictionConfig, beam_config, seconds
-from fullpass.kubeflow.environment import Environment, require
+from fullpass.kubeflow.environment import Environment, require_environment
 from fullpass.kubeflow.kfp_internals import SCHEDULE_TIME_PLACEHOLDER, SCHEDULE_TIME_SINCE, is_before
 from fullpass.kubeflow.page_outputs import METRICS
 from fullpass.kubeflow.protocol import Json
@@ -83,7 +83,7 @@ def compile_package(loaded: Loaded, environment: Environment) -> Compiled:
     if config.predict is not None:
         names = [*names, PREDICT]  # The file is that of both packages.
     lasting = [("push_to", "Pusher", paths.push_to), *(("registry", node, config.registry) for node in registry_nodes)]
-    warnings = require(environment, names, [((key,), node, folder) for key, node, folder in lasting])
+    warnings = require_environment(environment, names, [((key,), node, folder) for key, node, folder in lasting])
     [baseline] = (node.exec_properties[RESOLVER_CONFIG] for node in nodes if _resolves(node) is LastBlessedModel)
     builder = PackageBuilder(loaded, config, spanned=paths.window.unit is not None, baseline=baseline)
     for node in nodes:
@@ -214,7 +214,7 @@ def compile_prediction(loaded: Loaded, environment: Environment) -> Compiled:
         lasting.append((("registry",), PREDICT, config.registry))
     elif declared.model == _PUSHED:
         lasting.append((("push_to",), PREDICT, push_to))
-    warnings = require(environment, list(config.nodes), lasting)
+    warnings = require_environment(environment, list(config.nodes), lasting)
     # Notifications and MLflow are of trainings.
     name = protocol.name_of_prediction(loaded.config.name)
     own = loaded.config.model_copy(update={"name": name, "notify": (), "mlflow": None})
@@ -268,7 +268,7 @@ class _Builder(PackageBuilder):
     def _is_blessed(self) -> bool:
         return self.model == _BLESSED
 
-    def _blessed_model(self, pipeline: str, push_to: str) -> Output:
+    def _blessed_model(self, pipeline: str, push_to: str) -> TaskOutput:
         given = {"registry": self.environment.registry, "pipeline": pipeline, protocol.PUSH_TO: push_to}
         found = Task("find-model", parameters=dict(given), output_parameters=(protocol.MODEL_URI,))
         self._add_lookup("model", found, PREDICT, volumes=self._push_volume(PREDICT, push_to))

@@ -28,7 +28,7 @@ MODEL_TITLE = "tfx.Model"
 _UNCACHED = {"enableCache": False}
 
 
-def find_inputs(given: dict[str, Value], *, by_path: bool, window: dict[str, str]) -> Task:
+def find_inputs_task(given: dict[str, Value], *, by_path: bool, window: dict[str, str]) -> Task:
     """Returns the task that finds the inputs of a run when it begins: Ingest's files, and the last blessed model.
 
     Its outputs stay small: the list of files goes to the registry, and Ingest receives its name in the registry.

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 
 from fullpass.base.errors import UserError
-from fullpass.kubeflow.compile.task import Output, Task
+from fullpass.kubeflow.compile.task import Task, TaskOutput
 from fullpass.kubeflow.config import EnvironmentConfig
 from fullpass.kubeflow.kfp_internals import EXIT, NOTIFY_SINCE, is_before
 from fullpass.kubeflow.protocol import SENT, Json
@@ -39,7 +39,7 @@ def check(hooks: Sequence[Hook], environment: EnvironmentConfig) -> None:
                 )
 
 
-def outcome_task(evaluated: str, artifacts: dict[str, tuple[Output, str]]) -> Task:
+def outcome_task(evaluated: str, artifacts: dict[str, tuple[TaskOutput, str]]) -> Task:
     """Returns the task that records the outcome of a run, after all other tasks.
 
     Args:

@@ -19,10 +19,10 @@ from fullpass.components.ingest.spans.spans import LATEST, span_unit
 from fullpass.components.internals.tfx_internals import OutputChannel, base_component, base_node, executor_spec
 from fullpass.kubeflow import protocol
 from fullpass.kubeflow.compile import notify_tasks
-from fullpass.kubeflow.compile.look_ups import ModelImport, find_inputs, message_args, schedule_time
+from fullpass.kubeflow.compile.look_ups import ModelImport, find_inputs_task, message_args, schedule_time
 from fullpass.kubeflow.compile.package import Package
 from fullpass.kubeflow.compile.pod import LAUNCHER_MEMORY, container, helper_pod_settings, kubernetes, retry_policy
-from fullpass.kubeflow.compile.task import Output, Task, Value, task_name
+from fullpass.kubeflow.compile.task import Task, TaskOutput, Value, task_name
 from fullpass.kubeflow.config import EnvironmentConfig, NodeConfig, Volume, beam_config
 from fullpass.kubeflow.kfp_internals import END_COMMAND, SCHEMA_VERSION
 from fullpass.kubeflow.page_outputs import PageOutput, page_outputs
@@ -70,8 +70,8 @@ class PackageBuilder:
     environment: EnvironmentConfig
     spanned: bool
     remarks: list[str] = field(default_factory=list)
-    outputs: dict[tuple[str, str], Output] = field(default_factory=dict)
-    window: Output | None = None
+    outputs: dict[tuple[str, str], TaskOutput] = field(default_factory=dict)
+    window: TaskOutput | None = None
     components: Json = field(default_factory=dict)
     executors: Json = field(default_factory=dict)
     kubernetes: Json = field(default_factory=dict)
@@ -150,11 +150,11 @@ class PackageBuilder:
             facts = {protocol.FACTS_VARIABLE: package_facts(self.loaded)}
             settings = settings.model_copy(update={"env": settings.env | facts})
         self._add_container(task, command, args, settings)
-        self.outputs |= {(node.id, key): Output(task.name, key) for key in node.outputs}
+        self.outputs |= {(node.id, key): TaskOutput(task.name, key) for key in node.outputs}
         if isinstance(node, Ingest) and self.spanned:
-            self.window = Output(task.name, "examples")
+            self.window = TaskOutput(task.name, "examples")
 
-    def _source(self, channel: types.BaseChannel) -> Output:
+    def _source(self, channel: types.BaseChannel) -> TaskOutput:
         return self.outputs[channel.producer_component_id, channel.output_key]
 
     def _args(
@@ -207,14 +207,14 @@ class PackageBuilder:
             protocol.PUSH_TO: self.baseline["target"],
             protocol.MADE_FROM: self.baseline["made_from"],
         }
-        found = find_inputs(given, by_path=self._has_path, window=window)
+        found = find_inputs_task(given, by_path=self._has_path, window=window)
         self.found = found.name
         # With a span column, the look-up must read the rows, like Ingest, to determine their spans.
         small = not isinstance(config.data.span, SpanColumn)
         volumes = self._push_volume(node.id, self.baseline["target"])
         self._add_lookup("inputs", found, node.id, small=small, volumes=volumes)
         self.remarks.append(f"{node.id}: {found.name} finds its files and their fingerprints when a run begins.")
-        task.parameters[protocol.REQUEST] = Output(found.name, protocol.REQUEST)
+        task.parameters[protocol.REQUEST] = TaskOutput(found.name, protocol.REQUEST)
         if not where:
             return self.records
         self.remarks.append(f"{node.id}: spans that earlier runs ingested are reused from the registry.")
@@ -223,14 +223,14 @@ class PackageBuilder:
     def _with_records(self, node: base_node.BaseNode, task: Task) -> Json:
         """Has the node that blesses models record them for later runs; returns where."""
         task.parameters |= {
-            name: Output(self.found, name)
+            name: TaskOutput(self.found, name)
             for name in (protocol.MADE_FROM, *((protocol.WINDOW,) if self.spanned else ()))
         }
         also = ", and the window for runs that train only on new spans" if self.spanned else ""
         self.remarks.append(f"{node.id}: records a blessed model in the registry for later runs{also}.")
         return self.records
 
-    def _add_import(self, node: str, imported: ModelImport) -> Output:
+    def _add_import(self, node: str, imported: ModelImport) -> TaskOutput:
         """Adds the tasks that import the model found by a look-up of a node; returns the model."""
         self.tasks[imported.name] = imported.task_spec()
         self.components |= imported.components()
@@ -242,7 +242,7 @@ class PackageBuilder:
             f"{node}: {imported.found} searches the registry {self.environment.registry}; {imported.importer} imports "
             "the model."
         )
-        return Output(imported.name, "model")
+        return TaskOutput(imported.name, "model")
 
     def _push_volume(self, node: str, push_to: str) -> tuple[Volume, ...]:
         """Returns the volume that a look-up also mounts to find models that were rolled back."""

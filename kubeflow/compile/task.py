@@ -12,14 +12,14 @@ _PARAMETER_TYPES = {str: "STRING", bool: "BOOLEAN", int: "NUMBER_INTEGER", float
 
 
 @dataclass(frozen=True)
-class Output:
+class TaskOutput:
     """One output of a task: the artifact or parameter named `key`."""
 
     task: str
     key: str
 
 
-Value = str | int | float | bool | Output
+Value = str | int | float | bool | TaskOutput
 """A parameter: a constant, or the task whose output parameter it is."""
 
 
@@ -38,7 +38,7 @@ class Task:
 
     name: str
     parameters: dict[str, Value] = field(default_factory=dict)
-    artifacts: dict[str, tuple[Output, str]] = field(default_factory=dict)
+    artifacts: dict[str, tuple[TaskOutput, str]] = field(default_factory=dict)
     outputs: dict[str, str] = field(default_factory=dict)
     output_parameters: tuple[str, ...] = ()
     dag_inputs: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class Task:
             name: {"taskOutputArtifact": {"producerTask": source.task, "outputArtifactKey": source.key}}
             for name, (source, _) in self.artifacts.items()
         }
-        producers = {value.task for value in self.parameters.values() if isinstance(value, Output)}
+        producers = {value.task for value in self.parameters.values() if isinstance(value, TaskOutput)}
         producers |= {source.task for source, _ in self.artifacts.values()}
         spec = {
             "taskInfo": {"name": self.name},
@@ -77,7 +77,7 @@ class Task:
     def component(self) -> Json:
         """Returns the component of the task, with the types of its inputs and outputs."""
         types = {
-            name: "STRING" if isinstance(value, Output) else _PARAMETER_TYPES[type(value)]
+            name: "STRING" if isinstance(value, TaskOutput) else _PARAMETER_TYPES[type(value)]
             for name, value in self.parameters.items()
         }
         inputs = _definitions(
@@ -103,7 +103,7 @@ def artifact_type(title: str) -> Json:
 
 
 def _parameter_source(value: Value) -> Json:
-    if isinstance(value, Output):
+    if isinstance(value, TaskOutput):
         return {"taskOutputParameter": {"producerTask": value.task, "outputParameterKey": value.key}}
     return {"runtimeValue": {"constant": value}}
 

@@ -29,7 +29,7 @@ _TIMEOUT = (10, 120)
 
 
 @dataclass(frozen=True)
-class Version:
+class PipelineVersion:
     """A version of a pipeline, with its ids in the API, and whether it was just uploaded."""
 
     pipeline_id: str
@@ -65,12 +65,12 @@ class Cluster:
         self._runs = api.RunServiceApi(client)
         self._recurring = api.RecurringRunServiceApi(client)
 
-    def find_version(self, pipeline: str, package: str) -> Version | None:
+    def find_version(self, pipeline: str, package: str) -> PipelineVersion | None:
         """Returns the version of a pipeline that contains a package, or None if it was never uploaded."""
         pipeline_id = self._pipeline_id(pipeline)
         return self._version(pipeline_id, version_name(package)) if pipeline_id else None
 
-    def upload(self, pipeline: str, package: str) -> Version:
+    def upload(self, pipeline: str, package: str) -> PipelineVersion:
         """Returns the version that contains a package; uploads the package if that version does not exist.
 
         Raises:
@@ -93,7 +93,7 @@ class Cluster:
             if created:  # A pipeline without a version would be listed but could not run.
                 self._call(f"deleting {pipeline}", self._pipelines.pipeline_service_delete_pipeline, created)
             raise
-        return Version(uploaded.pipeline_id, uploaded.pipeline_version_id, name, new=True)
+        return PipelineVersion(uploaded.pipeline_id, uploaded.pipeline_version_id, name, new=True)
 
     def experiment(self, name: str) -> str:
         """Returns the id of an experiment; creates the experiment if it does not exist."""
@@ -177,11 +177,11 @@ class Cluster:
         found = [item.pipeline_id for item in self._pages("looking for a pipeline", method, "pipelines", name)]
         return found[0] if found else None
 
-    def _version(self, pipeline_id: str, name: str) -> Version | None:
+    def _version(self, pipeline_id: str, name: str) -> PipelineVersion | None:
         method = self._pipelines.pipeline_service_list_pipeline_versions
         action = "looking for a version of a pipeline"
         for item in self._pages(action, method, "pipeline_versions", name, pipeline_id, scoped=False):
-            return Version(item.pipeline_id, item.pipeline_version_id, item.display_name)
+            return PipelineVersion(item.pipeline_id, item.pipeline_version_id, item.display_name)
         return None
 
     def _pages(

@@ -92,7 +92,7 @@ def submit(
             raise UsageError(f"--span {span}: a prediction has a date: --param date=2026-01-02.")
         raise UsageError(f"--span {span}: data.source has no spans. Add span fields to its path (docs/spans.md).")
     spans = [] if span is None else [f"{SPAN}={span}"]
-    parameters = verb.parameters(package, [*(param or []), *spans])
+    parameters = verb.run_parameters(package, [*(param or []), *spans])
     settings = verb.RunSettings(experiment or package.name, service_account, parameters)
     cluster = _cluster(host, namespace)
     run = verb.start(cluster, package, settings)
@@ -132,11 +132,11 @@ def apply(
     package = compile_quietly(loaded, environment, predict=predict).package
     from fullpass.kubeflow.compile.package import to_yaml
     from fullpass.kubeflow.deploy import recurring_runs
-    from fullpass.kubeflow.deploy.submit import RunSettings, parameters
+    from fullpass.kubeflow.deploy.submit import RunSettings, run_parameters
 
     # Both values make a run fail if a model was already trained on the span (see recurring_runs.py).
     spans = [f"{SPAN}={SCHEDULED if by_time else NEW}"] if SPAN in package.parameters else []
-    given = parameters(package, [*spans, *(param or [])])
+    given = run_parameters(package, [*spans, *(param or [])])
     settings = RunSettings(experiment or package.name, service_account, given)
     desired = recurring_runs.DesiredSchedule(package.name, six_fields(cron), to_yaml(package), settings)
     cluster = _cluster(host, namespace)
@@ -167,9 +167,9 @@ def list_(
         if given or file is None:
             what = f"{given[0]} applies to a cluster: give --env too" if given else "give FILE, or --env for Kubeflow's"
             raise typer.BadParameter(f"{what}.")
-        from fullpass.pipeline.scheduling.local_scheduler import table
+        from fullpass.pipeline.scheduling.local_scheduler import schedule_lines
 
-        print_text(table(load_checked(file, runs_here=False), root=root, runs=runs))
+        print_text(schedule_lines(load_checked(file, runs_here=False), root=root, runs=runs))
         return
     from fullpass.kubeflow.deploy import recurring_runs
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fullpass.base.errors import UserError
-from fullpass.kubeflow.deploy.api_requests import Cluster, Version, version_name
+from fullpass.kubeflow.deploy.api_requests import Cluster, PipelineVersion, version_name
 from fullpass.kubeflow.deploy.submit import RunSettings
 from fullpass.kubeflow.protocol import Json
 from fullpass.pipeline.printing import aligned
@@ -121,7 +121,7 @@ def _body(cluster: Cluster, desired: DesiredSchedule, *, paused: bool) -> Json:
     }
 
 
-def _differences(run: Any, desired: DesiredSchedule, version: Version | None) -> list[str]:
+def _differences(run: Any, desired: DesiredSchedule, version: PipelineVersion | None) -> list[str]:
     reference = run.pipeline_version_reference
     runtime = run.runtime_config
     same_version = version is not None and reference and reference.pipeline_version_id == version.version_id

@@ -17,7 +17,7 @@ from fullpass.base.errors import UsageError, UserError, did_you_mean
 from fullpass.base.redact import redact
 from fullpass.base.secret_formats import find_shape
 from fullpass.kubeflow.compile.package import Package, to_yaml
-from fullpass.kubeflow.deploy.api_requests import Cluster, Version, task_details
+from fullpass.kubeflow.deploy.api_requests import Cluster, PipelineVersion, task_details
 from fullpass.kubeflow.deploy.connection import Unreachable
 from fullpass.kubeflow.kfp_internals import ArgoNode, argo_nodes, pod_names
 from fullpass.kubeflow.protocol import FAILURE, Json
@@ -38,7 +38,7 @@ class RunSettings:
     service_account: str | None = None
     parameters: Mapping[str, str] | None = None
 
-    def body(self, cluster: Cluster, version: Version, name: str) -> Json:
+    def body(self, cluster: Cluster, version: PipelineVersion, name: str) -> Json:
         """Returns the common request body of runs and recurring runs."""
         body: Json = {
             "display_name": name,
@@ -49,7 +49,7 @@ class RunSettings:
         return body | ({"service_account": self.service_account} if self.service_account else {})
 
 
-def parameters(package: Package, given: list[str]) -> dict[str, str]:
+def run_parameters(package: Package, given: list[str]) -> dict[str, str]:
     """Returns the parameters of a run, which are texts, from NAME=VALUE arguments.
 
     Raises:

@@ -54,12 +54,12 @@ def main() -> None:
         load_incluster_config()
         account = service_account((_ACCOUNT / "token").read_text())
         namespace = (_ACCOUNT / "namespace").read_text().strip()
-        run(ApiClient(), namespace, settings, args, from_arguments(arguments), account=account)
+        run_as_job(ApiClient(), namespace, settings, args, from_arguments(arguments), account=account)
 
     termination.run_to_end(settings["node_id"], work)
 
 
-def run(
+def run_as_job(
     client: ApiClient,
     namespace: str,
     settings: Json,

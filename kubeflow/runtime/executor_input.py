@@ -54,7 +54,7 @@ Outputs = tuple[Mapping[str, tuple[ArtifactCopy, Json]], Mapping[str, Any]]
 """Outputs of a container: artifacts with their metadata, and parameters."""
 
 
-def parse(text: str, input_paths: Mapping[str, str], output_paths: Mapping[str, str]) -> ExecutorInput:
+def parse_message(text: str, input_paths: Mapping[str, str], output_paths: Mapping[str, str]) -> ExecutorInput:
     """Parses the launcher's message.
 
     Raises:
@@ -101,7 +101,7 @@ def from_arguments(arguments: argparse.Namespace) -> ExecutorInput:
     Raises:
         UserError: The launcher's message is invalid.
     """
-    task = parse(arguments.executor_input, name_values(arguments.input), name_values(arguments.output))
+    task = parse_message(arguments.executor_input, name_values(arguments.input), name_values(arguments.output))
     return replace(task, parameters={**task.parameters, **arguments.constants})
 
 

@@ -35,7 +35,7 @@ from fullpass.kubeflow.runtime.executor_input import (
     from_arguments,
     write_output,
 )
-from fullpass.kubeflow.runtime.registry import FolderRegistry, Trained
+from fullpass.kubeflow.runtime.registry import FolderRegistry, TrainedWindow
 from fullpass.kubeflow.runtime.span_store import SpanStore
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.schedule_config import ScheduleConfig
@@ -154,7 +154,7 @@ def _planned_span(task: ExecutorInput, data: DataConfig) -> str:
     return label_of(unit, number)
 
 
-def _check_new(newest: SpanRequest, last: Trained | None) -> None:
+def _check_new(newest: SpanRequest, last: TrainedWindow | None) -> None:
     """Raises NoNewSpanError unless the newest span is new or its files have changed since the last training."""
     if last is None or last.number < newest.number:
         return
@@ -184,7 +184,7 @@ def _baseline(task: ExecutorInput, made_from: str) -> str:
     return found.model if found else uri_of_all_runs(task.outputs[protocol.EMPTY_ARTIFACT].uri, pipeline)
 
 
-def find_model(task: ExecutorInput) -> Outputs:
+def _find_model(task: ExecutorInput) -> Outputs:
     """Finds the newest blessed model that was not rolled back.
 
     Raises:
@@ -227,7 +227,7 @@ def check_writable(folder: str) -> None:
 
 LOOKUPS: Mapping[str, Callable[[ExecutorInput], Outputs]] = {
     "inputs": find_run_inputs,
-    "model": find_model,
+    "model": _find_model,
     "outcome": outcomes.record_outcome,
     "tell": outcomes.notify_receivers,
 }

@@ -38,7 +38,7 @@ class NoNewSpanError(SpanNotFoundError):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class OutcomeMessage:
     """The outcome of a run for receivers; `facts` are further fields of the payload."""
 
     event: Event
@@ -61,26 +61,26 @@ class OutcomeRecords:
         """Records the spans of a run: the labels `span` and `first_span`."""
         self._write(_WINDOW, window)
 
-    def record_end(self, outcome: Outcome) -> None:
+    def record_end(self, outcome: OutcomeMessage) -> None:
         """Records the end of a run whose tasks all succeeded."""
         self._write(_END, {"event": outcome.event, "message": outcome.message, "facts": outcome.facts})
 
-    def read(self) -> Outcome:
+    def read(self) -> OutcomeMessage:
         """Returns the outcome of the run, from its records."""
         window = self._read(_WINDOW) or {}
         end = self._read(_END)
         if end is not None:  # Any failures are from attempts that were retried.
-            return Outcome(end["event"], end["message"], window | end["facts"])
+            return OutcomeMessage(end["event"], end["message"], window | end["facts"])
         found = [self._read(name) for name in self._folder.names(self.run) if name.startswith(_FAILED)]
         records = [record for record in found if record is not None]
         if not records:
             text = (
                 "a task left no record of its failure: it was killed, evicted, ran past its deadline, or never started."
             )
-            return Outcome("failure", text, window)
+            return OutcomeMessage("failure", text, window)
         # A deliberate stop of a run is more informative than other failures.
         first = min(records, key=lambda record: record["event"] == "failure")
-        return Outcome(first["event"], first["message"], window)
+        return OutcomeMessage(first["event"], first["message"], window)
 
     def _write(self, name: str, record: dict[str, Any]) -> None:
         self._folder.write(f"{self.run}/{name}", json.dumps(record).encode())
@@ -125,7 +125,7 @@ def record_outcome(task: ExecutorInput) -> Outputs:
     return {}, {}
 
 
-def _read_outcome(task: ExecutorInput) -> Outcome:
+def _read_outcome(task: ExecutorInput) -> OutcomeMessage:
     blessing, pushed = task.inputs["blessing"], task.inputs["pushed_model"]
     config = EvaluationConfig.model_validate_json(task.parameters["evaluated"])
     blessed = bool(blessing.metadata.get("blessed"))
@@ -141,7 +141,7 @@ def _read_outcome(task: ExecutorInput) -> Outcome:
         "pushed_to": pushed_to,
         "report": task.inputs["report"].uri,
     }
-    return Outcome("success" if blessed else "not_blessed", message, facts)
+    return OutcomeMessage("success" if blessed else "not_blessed", message, facts)
 
 
 def notify_receivers(task: ExecutorInput) -> Outputs:

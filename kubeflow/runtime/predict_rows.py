@@ -17,6 +17,8 @@ from fullpass.kubeflow.runtime import termination
 from fullpass.kubeflow.runtime.entrypoint import check_line
 from fullpass.kubeflow.runtime.executor_input import ExecutorInput, container_arguments, from_arguments, write_output
 from fullpass.kubeflow.runtime.lookup import check_writable
+from fullpass.pipeline.config import BeamConfig
+from fullpass.pipeline.running.beam_args import prediction_args
 from fullpass.pipeline.startup import set_environment, without_keras
 
 _FIELDS = {"{YYYY}": "%Y", "{MM}": "%m", "{DD}": "%d", "{HH}": "%H"}
@@ -45,8 +47,6 @@ def predict(plan: Json, task: ExecutorInput) -> None:
     without_keras()
     # Imported late: TensorFlow reads the environment.
     from fullpass.components.predict.predict_parts import Batch, predict_parts
-    from fullpass.pipeline.config import BeamConfig
-    from fullpass.pipeline.running.beam_args import prediction_args
 
     moment = date_of(task.parameters, plan["lag"])
     rows, output = (dated(resolve_path(task.parameters[name], Path(plan["folder"])), moment) for name in (ROWS, OUTPUT))

@@ -35,7 +35,7 @@ class Blessed:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedWindow:
     """A training window: number, fingerprint and label of its newest span, and the time of the record, in UTC."""
 
     number: int
@@ -91,13 +91,13 @@ class FolderRegistry:
                 # The file name contains the whole entry, so one listing returns every span.
                 self._write(pipeline, f"spans/{span.number}.{span.version}.{span.fingerprint}.json", span)
 
-    def newest_trained(self, pipeline: str) -> Trained | None:
+    def newest_trained(self, pipeline: str) -> TrainedWindow | None:
         """Returns the newest window that a model was trained on, or None on a first run."""
         names = self._names(pipeline, "trained")
         if not names:
             return None
         newest = max(names, key=lambda name: (int(name.split(".")[1]), name))
-        return self._read(pipeline, f"trained/{newest}", Trained)
+        return self._read(pipeline, f"trained/{newest}", TrainedWindow)
 
     def record_trained(self, pipeline: str, number: int, fingerprint: str, label: str) -> bool:
         """Records a window by its newest span; returns False if it was recorded before."""
@@ -105,7 +105,7 @@ class FolderRegistry:
         if any(name.endswith(ending) for name in self._names(pipeline, "trained")):
             return False
         now = datetime.now(UTC)
-        self._write(pipeline, f"trained/{_stamp(now)}{ending}", Trained(number, fingerprint, label, _iso(now)))
+        self._write(pipeline, f"trained/{_stamp(now)}{ending}", TrainedWindow(number, fingerprint, label, _iso(now)))
         return True
 
     def record_request(self, pipeline: str, request: str, *, again: bool) -> str:

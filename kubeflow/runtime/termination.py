@@ -86,11 +86,11 @@ def run_to_end(
     except Terminated as error:
         record_error(error)
         logging.warning("Stopped by SIGTERM.")
-        report(name, _STOPPED)
+        _report(name, _STOPPED)
         code = ExitCode.TERMINATED
     except BaseException as error:
         logging.exception("%s failed.", name)
-        report(name, failure.explain(error))
+        _report(name, failure.explain(error))
         record_error(error)
         code = ExitCode.FAILED
     logging.shutdown()
@@ -99,7 +99,7 @@ def run_to_end(
     os._exit(code)
 
 
-def report(name: str, cause: str) -> None:
+def _report(name: str, cause: str) -> None:
     """Writes the cause to standard error, for people and for `submit`, and to the termination message if there is one.
 
     The line for `submit` is short enough to be one line of a log in Kubernetes.

@@ -5,7 +5,13 @@ from collections.abc import Mapping
 from fullpass.base.errors import UserError
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.preprocessing.columns.raw_columns import RawColumn, raw_columns
-from fullpass.preprocessing.expressions.expression import Expression, ExpressionError, Type, check_types, parse
+from fullpass.preprocessing.expressions.expression import (
+    Expression,
+    ExpressionError,
+    Type,
+    check_types,
+    parse_expression,
+)
 from fullpass.preprocessing.features.history import history_of
 
 
@@ -15,7 +21,7 @@ def parsed(derive: Mapping[str, str]) -> tuple[dict[str, Expression], dict[str, 
     errors: dict[str, ExpressionError] = {}
     for name, text in derive.items():
         try:
-            expressions[name] = parse(text)
+            expressions[name] = parse_expression(text)
         except ExpressionError as error:
             errors[name] = error
     return expressions, errors

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from fullpass.base.errors import did_you_mean
 from fullpass.base.files import is_address
-from fullpass.base.user_modules import FOLDER_VARIABLE, find_source, source_of
+from fullpass.base.user_modules import FOLDER_VARIABLE, find_source, source_file_of
 from fullpass.components.library_versions import version
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.config import PipelineConfig
@@ -219,7 +219,7 @@ class _Search:
         """Adds a module of the YAML. Of an installed library, only its own file and its version count."""
         if self.folder is not None and self._add_module(module, [self.folder]):
             return
-        source = source_of(module)
+        source = source_file_of(module)
         if source is None:
             return
         depth = module.count(".") + (source.name == "__init__.py")

@@ -41,25 +41,25 @@ def diagnose(
 def _input(loaded: Loaded, root: Path | None, seconds: float) -> tuple[dict[str, Any], str]:
     with noise_to(Path(os.devnull)):
         from fullpass.pipeline.diagnose.diagnose import diagnose as diagnose_input
-        from fullpass.pipeline.diagnose.diagnosis import table, to_json
+        from fullpass.pipeline.diagnose.diagnosis import diagnosis_json, diagnosis_lines
 
     found = diagnose_input(loaded, root=root, seconds=seconds, say=_say)
-    return to_json(found), table(found)
+    return diagnosis_json(found), diagnosis_lines(found)
 
 
 def _features(loaded: Loaded, root: Path | None, last: int | None, write: Path | None) -> tuple[dict[str, Any], str]:
     with noise_to(Path(os.devnull)):
-        from fullpass.pipeline.diagnose.diagnose_features import diagnose_features, table, to_json
+        from fullpass.pipeline.diagnose.diagnose_features import diagnose_features, feature_lines, features_json
         from fullpass.pipeline.diagnose.shorter_pipeline import check_place, write_pipeline
 
     if write is not None:
         check_place(loaded, write)
     found = diagnose_features(loaded, write or loaded.file, root=root, last=last, say=_say)
-    text = table(found)
+    text = feature_lines(found)
     if write is not None:
         write_pipeline(found.shorter)
         text += f"\nThe shorter YAML: {write}"
-    return to_json(found), text
+    return features_json(found), text
 
 
 def _say(text: str) -> None:

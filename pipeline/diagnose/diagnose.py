@@ -10,7 +10,7 @@ from fullpass.base.user_modules import use_modules_of
 from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.diagnose.diagnosis import Diagnosis, diagnose_training
-from fullpass.pipeline.diagnose.profiled_training import Training
+from fullpass.pipeline.diagnose.profiled_training import DiagnosedTraining
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
 from fullpass.pipeline.running.build import with_absolute_files
 from fullpass.pipeline.running.execution.metadata_store import newest_run_with
@@ -38,7 +38,7 @@ def diagnose(
     return diagnose_training(newest_training(loaded, pipeline_root(loaded, root)), seconds=seconds, log=say)
 
 
-def newest_training(loaded: Loaded, root: Path, run: str | None = None) -> Training:
+def newest_training(loaded: Loaded, root: Path, run: str | None = None) -> DiagnosedTraining:
     """Returns a training with the current YAML on the examples of a run: the newest whose Transform succeeded.
 
     Raises:
@@ -58,7 +58,7 @@ def newest_training(loaded: Loaded, root: Path, run: str | None = None) -> Train
             f"now has such features. Write them: `fullpass run {loaded.file} --to Transform`."
         )
     records = loaded.config.data.records
-    return Training(
+    return DiagnosedTraining(
         files=train_files(examples, loaded.file),
         rows=sum(int(each.properties[f"rows_{TRAIN}"]) for each in examples),
         spec=TrainingSpec(

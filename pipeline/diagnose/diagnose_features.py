@@ -39,10 +39,10 @@ from fullpass.preprocessing.columns.raw_columns import feature_columns, raw_colu
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.config import VALIDATION, TrainingSpec
 from fullpass.trainer.export.eval_scores import scores_of
-from fullpass.trainer.fit.sampled_rows import SampledRows, rows_of, sample_rows
+from fullpass.trainer.fit.sampled_rows import SampledRows, rows_to_sample, sample_rows
 from fullpass.trainer.fit.training_data import TrainingData, load_data, sized
 from fullpass.trainer.input.raw_examples import RawExamples, raw_dtypes
-from fullpass.trainer.input.workers import Workers
+from fullpass.trainer.input.workers import TrainingWorkers
 from fullpass.trainer.insight.feature_information import (
     are_equal,
     commonest_share,
@@ -126,7 +126,7 @@ def diagnose_features(
     whole = _trained(data, spec)
     say("what each feature says")
     record = RunArtifacts(trained).training
-    sample = sample_rows(data.train.split, data.in_model, rows_of(whole, _SAMPLED))
+    sample = sample_rows(data.train.split, data.in_model, rows_to_sample(whole, _SAMPLED))
     missing = missing_shares(spec.preprocessing, train_files(raw_examples(loaded, metadata, run), loaded.file))
     facts = describe_features(config, whole, sample, missing, record.get("importance", ()))
     dropped = choose_weakest([one.name for one in facts], how_many(facts, last), config)
@@ -169,7 +169,9 @@ def _load(loaded: Loaded, root: Path, run: str) -> tuple[TrainingSpec, TrainingD
         return [f"{folder.removesuffix(TRAIN)}{split}/*" for folder in folders]
 
     validation = beside(VALIDATION) if any(map(has_files, beside(VALIDATION))) else ()
-    return spec, load_data(training.files, beside("eval"), spec, Workers(tf.distribute.get_strategy()), validation)
+    return spec, load_data(
+        training.files, beside("eval"), spec, TrainingWorkers(tf.distribute.get_strategy()), validation
+    )
 
 
 def _trained(data: TrainingData, spec: TrainingSpec) -> Network:
@@ -245,7 +247,7 @@ def _compare(
     config: PipelineConfig, whole: Network, less: Network, data: TrainingData
 ) -> tuple[tuple[ComparedMetric, ...], int]:
     """Returns the metrics of the evaluation for both networks on the same eval rows, and the number of these rows."""
-    rows = sample_rows(data.evaluation.split, data.in_model, rows_of(whole, _SCORED))
+    rows = sample_rows(data.evaluation.split, data.in_model, rows_to_sample(whole, _SCORED))
     numbers = np.arange(len(rows))
     models = tuple(_scored(rows, network, config) for network in (whole, less))
     names = tuple(dict.fromkeys((*config.evaluation.metrics, *config.evaluation.thresholds)))
@@ -269,12 +271,12 @@ def _scored(rows: SampledRows, network: Network, config: PipelineConfig) -> Scor
 _HEAD = ("feature", "type", "missing", "commonest", "information", "importance")
 
 
-def table(found: FeatureDiagnosis) -> str:
+def feature_lines(found: FeatureDiagnosis) -> str:
     """Returns the diagnosis as lines for people."""
     return "\n".join([*_feature_lines(found), "", *_loss_lines(found)])
 
 
-def to_json(found: FeatureDiagnosis) -> dict[str, Any]:
+def features_json(found: FeatureDiagnosis) -> dict[str, Any]:
     """Returns the diagnosis for programs; the information is in nats, and null is what was not measured."""
     return {
         "run": found.run,

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from fullpass.base.processes import usable_cores
-from fullpass.pipeline.diagnose.profiled_training import ProfiledTraining, Training
+from fullpass.pipeline.diagnose.profiled_training import DiagnosedTraining, ProfiledTraining
 from fullpass.pipeline.diagnose.rates import Rate
 from fullpass.pipeline.diagnose.settings import InputSettings, input_settings
 from fullpass.pipeline.diagnose.stages import MODEL, NOTHING, ONCE, STAGES, TRANSFORM, Stage, stages
@@ -90,7 +90,9 @@ class Diagnosis:
         return next((trial for trial in self.trials if trial.worth_it), None)
 
 
-def diagnose_training(training: Training, *, seconds: float, log: Callable[[str], None] = lambda _: None) -> Diagnosis:
+def diagnose_training(
+    training: DiagnosedTraining, *, seconds: float, log: Callable[[str], None] = lambda _: None
+) -> Diagnosis:
     """Measures a training's input and model for about `seconds`, plus the time to build the model and its graph.
 
     `log` is called with the name of each measurement as it begins.
@@ -134,7 +136,7 @@ _KEPT = {
 _HEAD = ("stage", "examples/s", "ms per step", "share", "cores")
 
 
-def table(diagnosis: Diagnosis) -> str:
+def diagnosis_lines(diagnosis: Diagnosis) -> str:
     """Returns the diagnosis as lines for people."""
     return "\n".join(
         [*_header_lines(diagnosis), "", *_stage_lines(diagnosis), "", *_trial_lines(diagnosis), "", *verdict(diagnosis)]
@@ -174,7 +176,7 @@ def verdict(diagnosis: Diagnosis) -> Iterator[str]:
         yield "Not tried: `compute_at: transform`, which computes features once, when examples are written."
 
 
-def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
+def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
     """Returns the diagnosis for programs; times in seconds."""
     d = diagnosis
     return {

@@ -20,7 +20,7 @@ from fullpass.trainer.input.epochs import BatchOrder
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, Split, load_split
 from fullpass.trainer.input.placement import InModel, placement_of
-from fullpass.trainer.input.workers import Workers
+from fullpass.trainer.input.workers import TrainingWorkers
 from fullpass.trainer.models.class_labels import class_names
 from fullpass.trainer.models.model_inputs import transformed_outputs
 from fullpass.trainer.models.train_statistics import train_statistics
@@ -40,7 +40,7 @@ _MAX_FILES = 10
 
 
 @dataclass(frozen=True)
-class Training:
+class DiagnosedTraining:
     """A training whose input is diagnosed.
 
     Attributes:
@@ -56,7 +56,7 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Source:
+class RecordSource:
     """Files, and how their records become rows.
 
     Attributes:
@@ -80,7 +80,7 @@ class Source:
 class ProfiledTraining:
     """A training that is ready to be measured: a sample of its records, its model and its update."""
 
-    def __init__(self, training: Training, folder: Path, seconds: float):
+    def __init__(self, training: DiagnosedTraining, folder: Path, seconds: float):
         """Reads a sample for at most `seconds`, and writes it into `folder`.
 
         Raises:
@@ -102,16 +102,16 @@ class ProfiledTraining:
         decode = decoder(tft_output, self.placement, self.placement.read, len(self.names))
         block_rows = _rows_in(_BLOCK_SECONDS, decode, training.files)
         self.sampled, sample = self._write_sample(block_rows, seconds)
-        self.source = Source(training.files, decode, sample, block_rows, training.rows)
+        self.source = RecordSource(training.files, decode, sample, block_rows, training.rows)
         self._splits: dict[str, Split] = {}
 
     @cached_property
-    def repacked(self) -> Source:
+    def repacked(self) -> RecordSource:
         """The sample repeated to the size of all files: uncompressed, in as few files as Ingest and Transform write."""
         times = max(1, min(_MAX_REPEATS, self.training.rows // self.sampled))
         return replace(self.source, files=self.source.sample * times, rows=self.sampled * times)
 
-    def split(self, source: Source, kept: str) -> Split:
+    def split(self, source: RecordSource, kept: str) -> Split:
         """Returns the sample as a split that is read as training would read it.
 
         Args:
@@ -135,7 +135,7 @@ class ProfiledTraining:
         """The model and its updates, built as the Trainer builds them, on one device."""
         split = self.split(self.source, "memory")
         strategy = tf.distribute.get_strategy()
-        train = train_statistics(self.spec, split, split.counts, self.in_model, Workers(strategy))
+        train = train_statistics(self.spec, split, split.counts, self.in_model, TrainingWorkers(strategy))
         return build_training(self.spec, train, self.in_model, updates=_UPDATES, strategy=strategy)
 
     @cached_property

@@ -95,7 +95,7 @@ def drain(elements: Iterator[Any], rows_of: Callable[[Any], int], seconds: float
     return meter.rate(rows)
 
 
-def train(loop: Loop, dataset: tf.data.Dataset, batch_size: int, seconds: float) -> Rate:
+def train_for(loop: Loop, dataset: tf.data.Dataset, batch_size: int, seconds: float) -> Rate:
     """Makes updates on the batches of an endless dataset for about `seconds`, at least two, and returns their rate.
 
     Tracing and the batches that are prefetched during it are not counted.

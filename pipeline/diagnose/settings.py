@@ -8,8 +8,8 @@ from typing import Any, Literal
 import tensorflow as tf
 
 from fullpass.base.processes import usable_cores
-from fullpass.pipeline.diagnose.profiled_training import ProfiledTraining, Source
-from fullpass.pipeline.diagnose.rates import Rate, drain, train
+from fullpass.pipeline.diagnose.profiled_training import ProfiledTraining, RecordSource
+from fullpass.pipeline.diagnose.rates import Rate, drain, train_for
 from fullpass.preprocessing.columns.outputs import most_pixels, outputs
 from fullpass.trainer.fit.optimizer import batch_size_for
 from fullpass.trainer.input.decoder import stored_layout
@@ -33,14 +33,14 @@ _WINDOW_BLOCKS = 2
 class InputSettings:
     """How rows reach the model."""
 
-    source: Source
+    source: RecordSource
     kept: RowStorage
     readers: int
     batch_size: int
     shuffle: int
 
     @property
-    def first_reading(self) -> tuple[Source, int]:
+    def first_reading(self) -> tuple[RecordSource, int]:
         """The source and the readers, which determine the speed of the first reading."""
         return self.source, self.readers
 
@@ -119,7 +119,7 @@ def measured_speed(
     if setting.first_reading not in firsts:
         firsts[setting.first_reading] = _read_once(profiled, setting, seconds)
     order = profiled.order(setting.batch_size, setting.shuffle)
-    epochs = train(profiled.update, batches(profiled, setting, order), setting.batch_size, seconds)
+    epochs = train_for(profiled.update, batches(profiled, setting, order), setting.batch_size, seconds)
     return Speed(firsts[setting.first_reading], epochs, _readings(profiled, setting))
 
 

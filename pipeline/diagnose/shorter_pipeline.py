@@ -9,7 +9,7 @@ from fullpass.base.files import write_atomically
 from fullpass.pipeline.authoring.checks.check import require
 from fullpass.pipeline.authoring.checks.data_rules import unread_derived
 from fullpass.pipeline.authoring.checks.join_rules import unread_histories, unread_joins
-from fullpass.pipeline.authoring.loading.load import PIPELINE, Loaded, read_as
+from fullpass.pipeline.authoring.loading.load import PIPELINE, Loaded, parse_as
 from fullpass.pipeline.authoring.loading.problems import Keys, format_path
 from fullpass.pipeline.authoring.loading.yaml_tree import without_keys
 from fullpass.pipeline.config import PipelineConfig
@@ -90,7 +90,7 @@ def _cut(loaded: Loaded, removed: Collection[Keys], file: Path) -> Loaded:
             f"{loaded.file}: {listed(sorted(map(format_path, removed)))} cannot be cut out, because an anchor (&) in "
             "these lines is used in others. Write the others out."
         )
-    config, tree = read_as(file, text, PIPELINE)
+    config, tree = parse_as(file, text, PIPELINE)
     return Loaded(config=config, file=file, text=text, tree=tree)
 
 

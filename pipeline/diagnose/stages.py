@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from fullpass.pipeline.diagnose.profiled_training import ProfiledTraining
-from fullpass.pipeline.diagnose.rates import Meter, Rate, drain, train
+from fullpass.pipeline.diagnose.rates import Meter, Rate, drain, train_for
 from fullpass.pipeline.diagnose.settings import InputSettings, RowStorage, batches
 from fullpass.trainer.input.decoder import stored_layout
 from fullpass.trainer.records import record_files
@@ -74,7 +74,7 @@ def _measured(profiled: ProfiledTraining, setting: InputSettings, seconds: float
     batch = next(iter(_input(profiled, setting)))
     if (device := next(iter(tf.config.list_logical_devices("GPU")), None)) is not None:
         yield COPY, _copy(batch, device.name, seconds)
-    yield MODEL, train(profiled.update, tf.data.Dataset.from_tensors(batch).repeat(), _batch_rows(batch), seconds)
+    yield MODEL, train_for(profiled.update, tf.data.Dataset.from_tensors(batch).repeat(), _batch_rows(batch), seconds)
 
 
 def _from_records(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -> Iterator[tuple[str, Rate]]:

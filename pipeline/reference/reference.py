@@ -127,7 +127,7 @@ def expressions_page() -> str:
     return _page("expressions", functions=["\n".join(["| written | gives | |", "|---|---|---|", *rows])])
 
 
-def write(folder: Path) -> None:
+def write_pages(folder: Path) -> None:
     """Writes the pages into `folder`, each atomically."""
     for name, text in pages().items():
         write_atomically(folder / name, text)
@@ -388,4 +388,4 @@ def _page(name: str, **sections: list[str]) -> str:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    write_pages(Path(sys.argv[1]))

@@ -21,12 +21,15 @@ from fullpass.base.errors import UserError
 from fullpass.base.json_text import to_json_text
 from fullpass.components.ingest.readers.crashes import continue_in_fork
 from fullpass.components.ingest.spans.spans import find_window, has_spans, index_names
-from fullpass.components.predict.input_source import read_as_of
+from fullpass.components.predict.input_source import input_files, input_source, read_as_of
 from fullpass.pipeline import options
 from fullpass.pipeline.authoring.checks.check import load_checked
 from fullpass.pipeline.authoring.loading.load import Loaded, load
 from fullpass.pipeline.printing import console, print_data, print_text, simple_table
-from fullpass.pipeline.registry.locate_model import pushed_to
+from fullpass.pipeline.registry import list_runs, list_versions
+from fullpass.pipeline.registry.locate_model import find_export, pushed_to, read_lineage, tree
+from fullpass.pipeline.registry.retention.collect import Freed, NextRun, collect
+from fullpass.pipeline.registry.retention.records import Policy
 from fullpass.pipeline.root.check import check_own_root
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
 from fullpass.pipeline.startup import large_imports, noise_to, without_keras
@@ -35,7 +38,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from fullpass.components.predict.predict import Exported
-    from fullpass.pipeline.registry.retention.collect import Freed, NextRun
     from fullpass.pipeline.registry.shown_page import ShownPage
 
 Shown = TypeVar("Shown", bound="ShownPage")
@@ -68,8 +70,6 @@ def refresh(
     file: options.NamedFile = options.USUAL,
 ) -> None:
     """Push a model again with the current tables that it looks up, if it answers like rows joined with them."""
-    from fullpass.pipeline.registry.locate_model import find_export
-
     loaded = load(file)
     export = find_export(model, file)
     with large_imports(), noise_to(Path(os.devnull)):
@@ -92,8 +92,6 @@ def lineage(
     as_yaml: Annotated[bool, Option("--yaml", help="Print the YAML of the training run, unchanged.")] = False,
 ) -> None:
     """Show the lineage of a model: spans, configuration, code, transform graph, metrics, gates, blessing."""
-    from fullpass.pipeline.registry.locate_model import read_lineage, tree
-
     record = read_lineage(model, file)
     if as_yaml:
         config = record.lineage.get("config")
@@ -111,8 +109,6 @@ def models(
     as_json: options.Json = False,
 ) -> None:
     """List the pushed models with their state, metrics, spans, configuration, code and who blessed them."""
-    from fullpass.pipeline.registry import list_versions
-
     folder = pushed_to(target)
     found = list_versions.read_versions(folder)
     _print(found, lambda: list_versions.table(found, folder), as_json=as_json)
@@ -125,8 +121,6 @@ def runs(
     as_json: options.Json = False,
 ) -> None:
     """List the runs, refused and failed ones too: what changed since the run before, the verdict, the metrics."""
-    from fullpass.pipeline.registry import list_runs
-
     folder = pipeline_root(load(file), root)
     found = list_runs.read_runs(folder, last)
     _print(found, lambda: list_runs.table(found, folder), as_json=as_json)
@@ -234,7 +228,6 @@ def export(
 def _given_rows(model: "Exported", path: str) -> "Iterator[Mapping[str, np.ndarray]]":
     """Yields the raw columns of a file, as `fullpass predict` reads it."""
     from fullpass.components.predict.input_rows import InputRows
-    from fullpass.components.predict.input_source import input_files, input_source
 
     how = input_source(model.source, path, {})
     yield from (batch.inputs for batch in InputRows(input_files(how.source, path), how, model.columns))
@@ -269,9 +262,6 @@ def gc(
     as_json: options.Json = False,
 ) -> None:
     """Remove artifacts, caches, quarantine, logs and records that no kept run, pushed model or window needs."""
-    from fullpass.pipeline.registry.retention.collect import collect
-    from fullpass.pipeline.registry.retention.records import Policy
-
     loaded = load(file)
     folder = pipeline_root(loaded, root)
     layout = RootLayout(folder)
@@ -288,13 +278,11 @@ def gc(
     if as_json:
         print_data(json.dumps({"dry_run": dry_run, **asdict(freed)}, indent=2))
     else:
-        console().print(table(freed, dry_run=dry_run))
+        console().print(_freed_table(freed, dry_run=dry_run))
 
 
-def _next_run(loaded: Loaded, root: Path) -> "NextRun":
+def _next_run(loaded: Loaded, root: Path) -> NextRun:
     """Returns the spans and files that the next run reuses; no spans if the source cannot be read."""
-    from fullpass.pipeline.registry.retention.collect import NextRun
-
     data, before = loaded.config.data, loaded.config.gates.history
     # Without spans, the data gate compares two versions of the data.
     versions = 1 if has_spans(data) else 2
@@ -312,7 +300,7 @@ def _next_run(loaded: Loaded, root: Path) -> "NextRun":
     return NextRun({span.number for span in window.spans}, names, before, versions)
 
 
-def table(freed: "Freed", *, dry_run: bool) -> RenderableType:
+def _freed_table(freed: Freed, *, dry_run: bool) -> RenderableType:
     """Returns a table of the removed sizes and numbers, and the number of kept runs and models."""
     runs, models = freed.kept["runs"], freed.kept["models"]
     kept = f"Kept: {runs} run{'s' * (runs != 1)}, {models} model{'s' * (models != 1)}, and the window."

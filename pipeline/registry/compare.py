@@ -12,8 +12,10 @@ from rich.text import Text
 
 from fullpass.base.errors import UsageError
 from fullpass.components.evaluation.confidence import half_width
+from fullpass.components.evaluation.measure_rows import in_batches, measure_rows, sampled
 from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, MeasuredRows
 from fullpass.components.evaluation.metrics import metric_named
+from fullpass.components.evaluation.regression_errors import regression_errors
 from fullpass.components.pages.render import render_page
 from fullpass.components.report.classes import ShownClasses, classes_section
 from fullpass.components.report.curves import curve_charts
@@ -202,8 +204,6 @@ def compare_models(
     ]:
         return replace(compared, reason="; ".join(lacking), notes=notes)
     # TensorFlow is loaded here, so what cannot be measured is told before.
-    from fullpass.components.evaluation.measure_rows import in_batches, measure_rows, sampled
-    from fullpass.components.evaluation.regression_errors import regression_errors
     from fullpass.pipeline.registry.score_models import NotComparable, rows_of_both
 
     configs = [one.config.evaluation for one in models if one.config]
@@ -335,11 +335,11 @@ def _notes(compared: Comparison) -> list[Text]:
 
 def _table(heads: Sequence[str], rows: Sequence[tuple[Sequence[str], ComparedMetric]]) -> RenderableType:
     numbers = (*SIDES, "B - A")
-    cells = [(*names, figure(m.a), figure(m.b), interval(m), m.words) for names, m in rows]
+    cells = [(*names, _figure(m.a), _figure(m.b), interval(m), m.words) for names, m in rows]
     return simple_table((*heads, *numbers, ""), cells, right=numbers)
 
 
-def figure(value: float) -> str:
+def _figure(value: float) -> str:
     """Returns a value with four decimals; empty if it is undefined."""
     return "" if math.isnan(value) else f"{value:.4f}"
 

@@ -11,7 +11,9 @@ from rich.text import Text
 
 from fullpass.base.errors import UserError
 from fullpass.components.evaluation.config import EvaluationConfig
-from fullpass.components.evaluation.evaluation_verdict import Measured, Slice, Verdict, judge
+from fullpass.components.evaluation.evaluation_verdict import Measured, Slice, Verdict, judge_metrics
+from fullpass.components.evaluation.measure_rows import chosen, in_batches, measure_rows, sampled
+from fullpass.components.evaluation.regression_errors import regression_errors
 from fullpass.components.pages.render import render_page
 from fullpass.components.report.classes import ShownClasses, classes_section
 from fullpass.components.report.curves import curve_charts
@@ -108,8 +110,6 @@ def evaluate_model(model: str, data: str, file: Path, read_as: Mapping[str, Any]
             "columns of label and slices are unknown. Name a run, or a model that `fullpass run` trained."
         )
     # TensorFlow is loaded here, so a wrong name is told before.
-    from fullpass.components.evaluation.measure_rows import chosen, in_batches, measure_rows, sampled
-    from fullpass.components.evaluation.regression_errors import regression_errors
     from fullpass.pipeline.registry.score_models import labelled_rows, score
 
     config = found.config.evaluation
@@ -121,7 +121,7 @@ def evaluate_model(model: str, data: str, file: Path, read_as: Mapping[str, Any]
     if not used.any():
         raise UserError(f"{data}: no row has a label that the model can use. {_unlabelled(rows, scored, used)}")
     measured = measure_rows(config.metrics, config.slices, in_batches(chosen(scored, used)))
-    verdict, trained = judge(measured.measured, config, blessed=True), found.lineage.get("metrics") or {}
+    verdict, trained = judge_metrics(measured.measured, config, blessed=True), found.lineage.get("metrics") or {}
     verdict = replace(verdict, metrics=tuple(replace(m, baseline=trained.get(m.metric)) for m in verdict.metrics))
     is_regression = found.config.label.task == "regression"
     return Evaluation(

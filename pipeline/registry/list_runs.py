@@ -20,7 +20,7 @@ from fullpass.components.ingest.spans.span_pattern import Unit, label_of
 from fullpass.pipeline.printing import shortened, simple_table
 from fullpass.pipeline.registry.config_diff import Settings, differences
 from fullpass.pipeline.root.layout import RootLayout
-from fullpass.pipeline.running.history import History, RunRecord
+from fullpass.pipeline.running.history import RunHistory, RunRecord
 from fullpass.pipeline.running.record_provenance import RUN_FACTS_FILE
 
 _STYLES = {"success": "green", "not_blessed": "yellow", "failure": "red", "gate_stop": "red"}
@@ -68,7 +68,7 @@ class Runs(list[ListedRun]):
     """Runs, newest first; a notebook shows them as a table."""
 
     def _repr_html_(self) -> str:
-        return html.block("Runs" if self else "No run has been made", html.table(*cells(self, most=None)))
+        return html.block("Runs" if self else "No run has been made", html.table(*run_cells(self, most=None)))
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def read_runs(root: Path, most: int) -> Runs:
 def recorded_runs(root: Path, most: int) -> list[Recorded]:
     """Returns what the newest runs of a root left, newest first."""
     layout = RootLayout(root)
-    records = {record.run_id: record for record in History(root).newest(most)}
+    records = {record.run_id: record for record in RunHistory(root).newest(most)}
     oldest = min(records, default="") if len(records) == most else ""
     logged = {file.name for file in layout.logs.iterdir()} if layout.logs.is_dir() else set()
     unrecorded = (name for name in logged - records.keys() if name > oldest)
@@ -180,14 +180,14 @@ def table(found: Runs, root: Path) -> RenderableType:
     """Returns the runs as a table for people."""
     if not found:
         return f"No run has been made in {root}."
-    headings, rows = cells(found, most=_SHOWN_METRICS)
+    headings, rows = run_cells(found, most=_SHOWN_METRICS)
     shown = simple_table(headings, title=f"Runs in {root}", whole={*headings} - _WIDE)
     for run, row in zip(found, rows, strict=True):
         shown.add_row(*row, style=_STYLES.get(run.outcome, "dim"))
     return shown
 
 
-def cells(found: list[ListedRun], most: int | None) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def run_cells(found: list[ListedRun], most: int | None) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Returns headings and rows of a table of text. most: largest number of metrics."""
     names = list(dict.fromkeys(name for run in found for name in run.metrics))[:most]
     rows = [

@@ -65,10 +65,10 @@ class Versions(list[Version]):
 
     def _repr_html_(self) -> str:
         title = "Pushed models" if self else "No model has been pushed"
-        return html.block(title, html.table(*cells(self)), rows_note(self))
+        return html.block(title, html.table(*version_cells(self)), rows_note(self))
 
 
-def cells(found: Sequence[Version]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def version_cells(found: Sequence[Version]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Returns headings and rows of a table of text."""
     names = list(dict.fromkeys(name for version in found for name in version.metrics))
     groups = _groups(found)
@@ -98,7 +98,7 @@ def rows_note(found: Sequence[Version]) -> str:
 def read_versions(target: Path, most: int | None = None) -> Versions:
     """Returns the newest versions in a folder of pushed models, newest first. most: their largest number."""
     served = push.served_version(target)
-    kept = {version: "served" if version == served else "kept" for version in push.versions(target)}
+    kept = {version: "served" if version == served else "kept" for version in push.served_versions(target)}
     states = dict.fromkeys(push.rolled_back(target), "put aside") | kept
     return Versions(_read(target, version, states[version]) for version in sorted(states, reverse=True)[:most])
 
@@ -115,12 +115,12 @@ def _read(target: Path, version: int, state: str) -> Version:
         folder=str(folder),
         model=push.origin_of(folder),
         metrics={name: value for name, value in (lineage.get("metrics") or {}).items() if value is not None},
-        spans=window_of(spans),
+        spans=_window_of(spans),
         rows=sum(span["rows_read"] for span in spans) if spans else None,
         config_hash=(lineage.get("config") or {}).get("hash"),
         code=code_text(lineage.get("code") or {}),
         blessed_by=blessing.get("by"),
-        damaged=push.damage_of(folder, largest=READ_BYTES),
+        damaged=push.damage_of_version(folder, largest=READ_BYTES),
         refreshed=lineage.get("refreshed"),
         examples=lineage.get("examples_evaluated"),
         eval_rows=_eval_rows(lineage),
@@ -150,7 +150,7 @@ def _eval_rows_text(version: Version, groups: dict[int, str]) -> str:
     return "" if version.examples is None else f"{version.examples:,} {groups.get(version.version, '?')}"
 
 
-def window_of(spans: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _window_of(spans: list[dict[str, Any]]) -> dict[str, Any] | None:
     """Returns the first and last span of a lineage and the number of spans; None for a source without spans."""
     named = [span["span"] for span in spans if span["span"]]
     return {"first": named[0], "last": named[-1], "count": len(named)} if named else None

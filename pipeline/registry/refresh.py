@@ -21,8 +21,8 @@ from fullpass.components.ingest.joins.join_index import LOOKUP, JoinIndex, joine
 from fullpass.components.ingest.readers.reader import Reading, numbered
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.spans.joined_tables import find_tables
-from fullpass.components.parity.compare import Comparison, Tolerance, check, compare
-from fullpass.components.parity.compare_paths import MOST_ROWS, Features, record_batches
+from fullpass.components.parity.compare import ParityComparison, Tolerance, check_parity, compare_rows
+from fullpass.components.parity.compare_paths import MOST_ROWS, Features, example_batches
 from fullpass.components.push.push import LINEAGE, PushResult, origin_of, push, rolled_back
 from fullpass.components.serving_check.component import check_export
 from fullpass.pipeline.authoring.loading.load import Loaded
@@ -135,13 +135,13 @@ def _compare(
     before: OpenExport, after: OpenExport, indexes: Sequence[JoinIndex], files: Sequence[str], loaded: Loaded
 ) -> Refreshed:
     """Compares both exports on the eval rows, which the code of Ingest joins with the new tables for the old one."""
-    parity, comparison = loaded.config.parity, Comparison()
+    parity, comparison = loaded.config.parity, ParityComparison()
     tolerance = Tolerance(parity.rtol, parity.atol)
     least = 0.0 if loaded.config.label.task == "regression" else 1.0  # the scores are probabilities
-    compared = partial(compare, row_name="eval row {}".format, tolerance=tolerance, least_deviation=least)
+    compared = partial(compare_rows, row_name="eval row {}".format, tolerance=tolerance, least_deviation=least)
     rows, changed, unmatched = 0, 0, {index.name: 0 for index in indexes}
     keys = column_keys(tuple(before.request))
-    for records in record_batches(files, MOST_ROWS, None if parity.rows == "all" else parity.rows):
+    for records in example_batches(files, MOST_ROWS, None if parity.rows == "all" else parity.rows):
         given = dense_columns(records, before.columns)
         joined, lost = _joined(given, before.columns, indexes)
         unmatched = {name: count + lost[name] for name, count in unmatched.items()}
@@ -156,7 +156,7 @@ def _compare(
         old = _numpy(before.loaded.signatures[SERVING_RAW](**raw))
         changed += int((old["prediction"] != expected["prediction"]).sum())
         rows += len(records)
-    check(comparison.compared)
+    check_parity(comparison.compared)
     for index in indexes:
         if rows and unmatched[index.name] == rows:
             raise UserError(f"data.joins.{index.name}: none of {rows:,} eval rows has a match in the new table.")

@@ -19,9 +19,9 @@ from fullpass.components.pages.render import render_page
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.printing import report_errors
 from fullpass.pipeline.registry.list_runs import ListedRun, read_runs
-from fullpass.pipeline.registry.list_runs import cells as run_cells
-from fullpass.pipeline.registry.list_versions import cells as version_cells
+from fullpass.pipeline.registry.list_runs import run_cells as run_cells
 from fullpass.pipeline.registry.list_versions import read_versions, rows_note
+from fullpass.pipeline.registry.list_versions import version_cells as version_cells
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
 
 MOST_RUNS = 100

@@ -30,7 +30,7 @@ def is_database(file: Path) -> bool:
 
 
 @contextmanager
-def opened(file: Path, what_to_do: str, mode: Literal["rwc", "rw"] = "rw") -> Iterator[sqlite3.Connection]:
+def open_sqlite(file: Path, what_to_do: str, mode: Literal["rwc", "rw"] = "rw") -> Iterator[sqlite3.Connection]:
     """Opens a SQLite file.
 
     Args:
@@ -60,14 +60,14 @@ def verify(file: Path, what_to_do: str) -> None:
     """
     if not file.is_file() or not file.stat().st_size:
         return
-    with opened(file, what_to_do) as database:
+    with open_sqlite(file, what_to_do) as database:
         found = [text for (text,) in database.execute("PRAGMA quick_check(1)")]
     if found != ["ok"] or not is_database(file):  # SQLite takes a file of a few bytes for an empty one
         why = "it is cut short" if found == ["ok"] else " ".join(found[0].split())
         raise DamagedState(f"{file} is damaged: {why}. {what_to_do}")
 
 
-def state_of(file: Path) -> str:
+def sqlite_state(file: Path) -> str:
     """Returns a text that changes with every change of a SQLite file; no process may be writing the file."""
     content = file.read_bytes()
     change_counter = int.from_bytes(content[24:28], "big")

@@ -20,7 +20,7 @@ from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.user_code import user_digest
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.root.layout import RootLayout
-from fullpass.pipeline.root.sqlite_files import HISTORY_DAMAGED, opened
+from fullpass.pipeline.root.sqlite_files import HISTORY_DAMAGED, open_sqlite
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS run (
@@ -84,7 +84,7 @@ class OccasionRecord:
     log: str = ""
 
 
-class History:
+class RunHistory:
     """The history of one pipeline; every call is one transaction."""
 
     def __init__(self, root: Path) -> None:
@@ -185,7 +185,7 @@ class History:
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         if not self._has_tables:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-        with opened(self._file, HISTORY_DAMAGED, "rwc") as database:
+        with open_sqlite(self._file, HISTORY_DAMAGED, "rwc") as database:
             with database:
                 if not self._has_tables:
                     database.executescript(_TABLES)

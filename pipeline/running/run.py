@@ -26,14 +26,14 @@ from fullpass.pipeline.running import run_summary
 from fullpass.pipeline.running.execution.artifact_checksums import discard_damaged
 from fullpass.pipeline.running.execution.display import display
 from fullpass.pipeline.running.execution.events import RunResult, new_run_id
-from fullpass.pipeline.running.execution.records import outputs
+from fullpass.pipeline.running.execution.records import outputs_of_node
 from fullpass.pipeline.running.execution.unchanged_run import find_unchanged, inputs_of, record_repeat, write_state
 from fullpass.pipeline.running.history import config_digest
 from fullpass.pipeline.running.notifications import notify
 from fullpass.pipeline.running.record_provenance import run_facts, write_run_facts
 from fullpass.pipeline.running.request import DEFAULTS, RunRequest, node_names
 from fullpass.pipeline.running.run_outcome import FinishedRun, payload_of, record
-from fullpass.pipeline.running.run_summary import Summary
+from fullpass.pipeline.running.run_summary import RunSummary
 from fullpass.pipeline.running.show_summary import print_summary
 from fullpass.pipeline.running.tracking.track import track, tracked_run
 from fullpass.pipeline.startup import import_for_nodes, import_frameworks, large_imports, noise_to
@@ -170,7 +170,7 @@ def _summarize_and_print(loaded: Loaded, root: Path, ended: _EndedRun, console: 
 
     summary = run_summary.unreadable_summary(result)
     with report_errors("The run has ended, but some of its outputs cannot be read", log), noise_to(ended.log):
-        made = run_summary.run_artifacts(result, lambda node: outputs(result, node))
+        made = run_summary.run_artifacts(result, lambda node: outputs_of_node(result, node))
         summary = run_summary.metadata_summary(result, made)
         summary = run_summary.summarize(result, made, loaded.config)
     with report_errors("The summary could not be printed", log):
@@ -180,7 +180,7 @@ def _summarize_and_print(loaded: Loaded, root: Path, ended: _EndedRun, console: 
     return FinishedRun(loaded, root, ended.window, ended.config, result, summary, _exit_code(result, summary), whole)
 
 
-def _exit_code(result: RunResult, summary: Summary) -> ExitCode:
+def _exit_code(result: RunResult, summary: RunSummary) -> ExitCode:
     if run_summary.stopped_by_gate(result):
         return ExitCode.GATE_STOP
     if not result.ok or summary.unread:

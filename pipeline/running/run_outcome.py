@@ -13,9 +13,9 @@ from fullpass.pipeline.exit_codes import ExitCode, outcome_of
 from fullpass.pipeline.printing import plain, report_errors
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.execution.events import RunResult, Status
-from fullpass.pipeline.running.history import OCCASION_VARIABLE, History, RunRecord, data_digest
+from fullpass.pipeline.running.history import OCCASION_VARIABLE, RunHistory, RunRecord, data_digest
 from fullpass.pipeline.running.notifications import Payload, event_text
-from fullpass.pipeline.running.run_summary import Summary
+from fullpass.pipeline.running.run_summary import RunSummary
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class FinishedRun:
     window: Window
     config: str
     result: RunResult
-    summary: Summary
+    summary: RunSummary
     exit_code: ExitCode
     whole: bool
 
@@ -62,7 +62,7 @@ def record(finished: FinishedRun) -> RunRecord:
         pushed_to=summary.pushed_to,
     )
     with report_errors(f"{RootLayout(finished.root).history}: the run could not be recorded"):
-        History(finished.root).record(run)
+        RunHistory(finished.root).record(run)
     return run
 
 
@@ -95,7 +95,7 @@ def payload_of(finished: FinishedRun, run: RunRecord) -> Payload | None:
     )
 
 
-def _message(result: RunResult, summary: Summary, outcome: str) -> str:
+def _message(result: RunResult, summary: RunSummary, outcome: str) -> str:
     if not result.ok:
         failed = next((node for node in result.nodes if node.error), None)
         return f"{failed.id}: {failed.error}" if failed else "interrupted"

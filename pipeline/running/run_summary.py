@@ -16,7 +16,7 @@ from fullpass.components.evaluation.evaluation_verdict import Verdict
 from fullpass.components.ingest.splitting.label_balance import Imbalance, uneven_means, uneven_shares
 from fullpass.components.ingest.writing.manifest import LEFT_OUT, Overlap, left_out_sum
 from fullpass.components.mlmd_values import RecordedArtifact
-from fullpass.components.push.push import damage_of, rolled_back, served_version, versions
+from fullpass.components.push.push import damage_of_version, rolled_back, served_version, served_versions
 from fullpass.components.run_artifacts import RunArtifacts
 from fullpass.components.transform.analysis_plan import Analysis, read_analysis
 from fullpass.pipeline.config import PipelineConfig
@@ -91,7 +91,7 @@ class PushedVersion:
 
 
 @dataclass(frozen=True)
-class Summary:
+class RunSummary:
     """The facts of a run; a fact is None if the run ended before it was known.
 
     Attributes:
@@ -163,16 +163,16 @@ def run_artifacts(
     return RunArtifacts(by_name)
 
 
-def unreadable_summary(result: RunResult) -> Summary:
+def unreadable_summary(result: RunResult) -> RunSummary:
     """Returns the summary of a run whose metadata and artifacts cannot be read."""
-    return Summary(unread=any(node.id == "Evaluator" and node.status in _READ for node in result.nodes))
+    return RunSummary(unread=any(node.id == "Evaluator" and node.status in _READ for node in result.nodes))
 
 
-def metadata_summary(result: RunResult, made: RunArtifacts) -> Summary:
+def metadata_summary(result: RunResult, made: RunArtifacts) -> RunSummary:
     """Returns the verdict and the model of a run from the metadata alone, for a run whose files cannot be read."""
     why = () if made.blessed else ("the measurements cannot be read",)
     pushed, model = made.find("pushed"), made.find("model")
-    return Summary(
+    return RunSummary(
         verdict=None if made.blessed is None else Verdict(made.blessed, why, metrics=(), examples=0),
         model=model.uri if model else None,
         pushed=pushed_version(made.pushed_to) if made.pushed_to else None,
@@ -180,7 +180,7 @@ def metadata_summary(result: RunResult, made: RunArtifacts) -> Summary:
     )
 
 
-def summarize(result: RunResult, made: RunArtifacts, config: PipelineConfig) -> Summary:
+def summarize(result: RunResult, made: RunArtifacts, config: PipelineConfig) -> RunSummary:
     """Reads the facts from the artifacts of a run."""
     examples, splits = made.all("examples"), config.data.split_names
     graph, comparison = made.find("transform_graph"), made.find("comparison")
@@ -272,7 +272,7 @@ def _overlaps(examples: Sequence[RecordedArtifact], splits: Sequence[str]) -> tu
     )
 
 
-def write_summary(summary: Summary, result: RunResult, path: Path) -> None:
+def write_summary(summary: RunSummary, result: RunResult, path: Path) -> None:
     """Writes the summary for other programs as a state file (fullpass/base/state_file.py), atomically."""
     measured = summary.verdict or Verdict(blessed=False, reasons=(), metrics=(), examples=0)
     facts = {
@@ -332,7 +332,7 @@ def pushed_version(folder: str) -> PushedVersion:
     now = served_version(target)
     served = str(target / str(now)) if now is not None else None
     if version == now:
-        return PushedVersion(folder, "served", served, damage_of(Path(folder)))
-    if version in versions(target):
+        return PushedVersion(folder, "served", served, damage_of_version(Path(folder)))
+    if version in served_versions(target):
         return PushedVersion(folder, "kept", served)
     return PushedVersion(folder, "put aside" if version in rolled_back(target) else "gone", served)

@@ -14,20 +14,20 @@ from fullpass.components.ingest.writing.manifest import history_words, left_out_
 from fullpass.components.transform.analysis_plan import Analysis
 from fullpass.pipeline.printing import simple_table
 from fullpass.pipeline.running.execution.events import RunResult
-from fullpass.pipeline.running.run_summary import Summary, stopped_by_gate
+from fullpass.pipeline.running.run_summary import RunSummary, stopped_by_gate
 from fullpass.pipeline.running.training_summary import trials_table
 
 _SHOWN = 6
 
 
-def print_summary(summary: Summary, result: RunResult, console: Console) -> None:
+def print_summary(summary: RunSummary, result: RunResult, console: Console) -> None:
     """Prints the summary."""
     console.print(_tables(summary, result))
     # Printed without line breaks, so paths and commands can be copied.
     console.print(_verdict_line(summary, result), soft_wrap=True)
 
 
-def _tables(summary: Summary, result: RunResult) -> RenderableType:
+def _tables(summary: RunSummary, result: RunResult) -> RenderableType:
     facts = Table.grid(padding=(0, 2))
     for name, said in _facts(summary):
         if said:
@@ -40,7 +40,7 @@ def _tables(summary: Summary, result: RunResult) -> RenderableType:
     return Group(*parts, _times(result))
 
 
-def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
+def _facts(summary: RunSummary) -> Iterator[tuple[str, str]]:
     """Yields the facts by name; an empty one is not shown."""
     if summary.rows is not None:
         splits = ", ".join(f"{split} {rows:,}" for split, rows in summary.rows.items())
@@ -131,7 +131,7 @@ def _times(result: RunResult) -> Table:
     return table
 
 
-def _verdict_line(summary: Summary, result: RunResult) -> RenderableType:
+def _verdict_line(summary: RunSummary, result: RunResult) -> RenderableType:
     if stopped_by_gate(result):
         return Text("Stopped by the data gate. Nothing was trained; the served model stays.", style="red")
     if not result.ok:

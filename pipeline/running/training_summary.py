@@ -10,7 +10,7 @@ from rich.table import Table
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.printing import short_value, simple_table
 from fullpass.trainer.insight.words import ended_words, reference_words, tried_words
-from fullpass.trainer.tuning.search_space import LARGER_IS_BETTER, OBJECTIVES, decode
+from fullpass.trainer.tuning.search_space import LARGER_IS_BETTER, OBJECTIVES, decode_choice
 
 _MOST_TRIALS = 10
 _MOST_ANEW = 3
@@ -105,7 +105,7 @@ def read_trials(folder: str, config: PipelineConfig) -> Trials | None:
     objective = config.tuning.objective or OBJECTIVES[config.label.task][0]
     search = config.tuning.search
     rows = [
-        (float(row["score"]), {path: decode(spec, row[path]) for path, spec in search.items()})
+        (float(row["score"]), {path: decode_choice(spec, row[path]) for path, spec in search.items()})
         for row in json.loads(file.read_text())
     ]
     rows.sort(key=lambda row: row[0], reverse=objective in LARGER_IS_BETTER)

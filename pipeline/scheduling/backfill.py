@@ -15,7 +15,7 @@ from fullpass.pipeline.exit_codes import WITH_VERDICT, ExitCode
 from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.root.check import claim_root
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
-from fullpass.pipeline.running.history import OCCASION_VARIABLE, History, RunRecord, config_digest, data_digest
+from fullpass.pipeline.running.history import OCCASION_VARIABLE, RunHistory, RunRecord, config_digest, data_digest
 from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.scheduling import run_process
 
@@ -84,7 +84,7 @@ def backfill(
 
 
 def _steps(loaded: Loaded, window: Window, layout: RootLayout, *, last_only: bool) -> list[Step]:
-    history, config = History(layout.root), config_digest(loaded)
+    history, config = RunHistory(layout.root), config_digest(loaded)
     newest = history.newest_trained(window.unit)
     steps = []
     for span in window.spans[-1:] if last_only else window.spans:
@@ -119,7 +119,7 @@ def _run(loaded: Loaded, step: Step, root: Path | None, layout: RootLayout, name
                 running.stop()
                 say(f"{name}: interrupted. The same command continues from here.")
                 return ExitCode.FAILED
-    run = History(layout.root).run_for(occasion)
+    run = RunHistory(layout.root).run_for(occasion)
     outcome = run.outcome.replace("_", " ") if run else f"ended with exit code {code}, see {log}"
     pushed = ", not pushed" if run and run.trained and not run.pushed_to and not code else ""
     message = f". {run.message}" if run and run.message else ""

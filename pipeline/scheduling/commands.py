@@ -71,12 +71,12 @@ def export(
     ] = None,
 ) -> None:
     """Write a crontab line, a systemd unit and timer, or a Kubernetes CronJob for the schedule."""
-    from fullpass.pipeline.scheduling.export import export as files_of
-    from fullpass.pipeline.scheduling.export import write
+    from fullpass.pipeline.scheduling.export import scheduler_files as files_of
+    from fullpass.pipeline.scheduling.export import write_files
 
     files = files_of(load(file), form, image=image)
     if output is not None:
-        for path in write(files, output):
+        for path in write_files(files, output):
             print_text(path)
         return
     for name, text in files.items():

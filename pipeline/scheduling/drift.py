@@ -13,7 +13,7 @@ from fullpass.base.files import is_address
 from fullpass.base.json_text import to_json_text
 from fullpass.base.processes import run_bounded
 from fullpass.base.user_modules import use_modules_of
-from fullpass.components.data_gate.gate_verdict import GateVerdict, read_verdict
+from fullpass.components.data_gate.gate_verdict import GateVerdict, parse_verdict
 from fullpass.components.ingest.spans.ingest_request import Request
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.pipeline.authoring.loading.load import Loaded, load
@@ -38,7 +38,7 @@ def drift(loaded: Loaded, *, root: Path | None = None, span: str | None = None) 
         SpanNotFoundError: The requested span does not exist.
         UserError: A file cannot be read.
     """
-    from fullpass.components.data_gate.judge import judge
+    from fullpass.components.data_gate.judge import judge_span
     from fullpass.components.data_gate.series import SeriesSource
     from fullpass.components.data_gate.span_summary import SummaryStore
     from fullpass.components.data_gate.summarize import summarize_raw
@@ -67,7 +67,7 @@ def drift(loaded: Loaded, *, root: Path | None = None, span: str | None = None) 
         earlier = store.other_version(newest.number, newest.fingerprint)
     else:
         earlier = store.before(newest.number, most=config.gates.history)
-    return judge(newest, others, earlier, source.series, config.gates, unit=window.unit)
+    return judge_span(newest, others, earlier, source.series, config.gates, unit=window.unit)
 
 
 def drift_in_a_process(file: Path, *, root: Path | None = None, span: str | None = None) -> GateVerdict:
@@ -89,7 +89,7 @@ def drift_in_a_process(file: Path, *, root: Path | None = None, span: str | None
     )
     if _ERROR in told:
         raise UserError(f"{file}: drift could not be measured: {told[_ERROR]}")
-    return read_verdict(told)
+    return parse_verdict(told)
 
 
 def main() -> None:

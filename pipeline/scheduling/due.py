@@ -42,7 +42,7 @@ class Occasion:
 
 
 @dataclass(frozen=True)
-class State:
+class SchedulerState:
     """The state of a scheduler that survives restarts.
 
     Attributes:
@@ -62,12 +62,12 @@ class State:
         return _STATE.dump_json(self).decode()
 
     @classmethod
-    def from_json(cls, text: str) -> "State":
+    def from_json(cls, text: str) -> "SchedulerState":
         """Returns the state of a JSON text."""
         return _STATE.validate_json(text)
 
 
-_STATE = TypeAdapter(State)
+_STATE = TypeAdapter(SchedulerState)
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,9 @@ def expected_span(unit: Unit, due: datetime, config: ScheduleConfig) -> int | No
     return number_of(unit, parts) - config.lag
 
 
-def note(config: ScheduleConfig, state: State, now: datetime, source: SourceState) -> tuple[State, tuple[Ended, ...]]:
+def note(
+    config: ScheduleConfig, state: SchedulerState, now: datetime, source: SourceState
+) -> tuple[SchedulerState, tuple[Ended, ...]]:
     """Returns the state with all occasions up to `now` queued, and the occasions that end without a run."""
     state, passed = _note_times(config, state, now)
     if config.new_span:
@@ -160,14 +162,14 @@ def note(config: ScheduleConfig, state: State, now: datetime, source: SourceStat
     return state, passed
 
 
-def request(state: State, number: int, at: datetime, span: int | None) -> State:
+def request(state: SchedulerState, number: int, at: datetime, span: int | None) -> SchedulerState:
     """Returns the state with a request by hand queued, before every other occasion."""
     asked = Occasion(f"by hand {number}", "by hand", at, span)
     first = [other for other in state.queue if other.kind == "by hand"]
     return replace(state, queue=(*first, asked, *state.queue[len(first) :]))
 
 
-def decide(config: ScheduleConfig, state: State, now: datetime, source: SourceState) -> Start | Ended | Wait:
+def decide(config: ScheduleConfig, state: SchedulerState, now: datetime, source: SourceState) -> Start | Ended | Wait:
     """Returns the action for the first occasion of the queue; `Wait` while another one is running."""
     if state.running is not None or not state.queue:
         return Wait()
@@ -192,18 +194,18 @@ def decide(config: ScheduleConfig, state: State, now: datetime, source: SourceSt
     return _late(config, source, occasion, f"span {_name(source, target)}", now, target)
 
 
-def started(state: State, occasion: Occasion) -> State:
+def started(state: SchedulerState, occasion: Occasion) -> SchedulerState:
     """Returns the state in which `occasion` runs."""
     return replace(without(state, occasion), running=replace(occasion, attempts=occasion.attempts + 1))
 
 
-def without(state: State, occasion: Occasion) -> State:
+def without(state: SchedulerState, occasion: Occasion) -> SchedulerState:
     """Returns the state in which `occasion` has ended."""
     running = None if state.running and state.running.key == occasion.key else state.running
     return replace(state, running=running, queue=tuple(o for o in state.queue if o.key != occasion.key))
 
 
-def requeued(state: State) -> tuple[State, tuple[Ended, ...]]:
+def requeued(state: SchedulerState) -> tuple[SchedulerState, tuple[Ended, ...]]:
     """Returns the state after a run whose process died without a result: its occasion is queued again or failed."""
     lost = state.running
     if lost is None:
@@ -214,7 +216,9 @@ def requeued(state: State) -> tuple[State, tuple[Ended, ...]]:
     return replace(state, running=None, queue=(lost, *state.queue)), ()
 
 
-def _note_times(config: ScheduleConfig, state: State, now: datetime) -> tuple[State, tuple[Ended, ...]]:
+def _note_times(
+    config: ScheduleConfig, state: SchedulerState, now: datetime
+) -> tuple[SchedulerState, tuple[Ended, ...]]:
     if config.cron is None:
         return replace(state, seen_until=now), ()
     times = list(Cron.parse(config.cron).between(state.seen_until, now, config.zone))
@@ -236,13 +240,13 @@ def _note_times(config: ScheduleConfig, state: State, now: datetime) -> tuple[St
     return replace(state, queue=(*others, newest)), tuple(Ended(o, "missed", why) for o in dropped)
 
 
-def _newer(state: State, source: SourceState) -> list[int]:
+def _newer(state: SchedulerState, source: SourceState) -> list[int]:
     """Returns the steady spans that are newer than all spans that were noted or trained on."""
     known = [number for number in (state.seen_span, source.trained) if number is not None]
     return sorted(number for number in source.steady if number > max(known, default=-1))
 
 
-def _note_drift(state: State, now: datetime, source: SourceState) -> tuple[State, tuple[Ended, ...]]:
+def _note_drift(state: SchedulerState, now: datetime, source: SourceState) -> tuple[SchedulerState, tuple[Ended, ...]]:
     new = _newer(state, source)
     found = source.drift_by_span.get(new[-1]) if new else None
     if found is None:
@@ -255,8 +259,8 @@ def _note_drift(state: State, now: datetime, source: SourceState) -> tuple[State
 
 
 def _note_spans(
-    config: ScheduleConfig, state: State, now: datetime, source: SourceState
-) -> tuple[State, tuple[Ended, ...]]:
+    config: ScheduleConfig, state: SchedulerState, now: datetime, source: SourceState
+) -> tuple[SchedulerState, tuple[Ended, ...]]:
     new = _newer(state, source)
     if not new:
         return state, ()

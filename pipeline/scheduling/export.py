@@ -94,7 +94,7 @@ spec:
 """
 
 
-def export(loaded: Loaded, form: Form, *, image: str | None = None) -> dict[str, str]:
+def scheduler_files(loaded: Loaded, form: Form, *, image: str | None = None) -> dict[str, str]:
     """Returns the files for an external scheduler by name; `image` is that of the CronJob.
 
     Raises:
@@ -133,7 +133,7 @@ def _require_one_line(loaded: Loaded) -> None:
         )
 
 
-def write(files: Mapping[str, str], folder: Path) -> list[Path]:
+def write_files(files: Mapping[str, str], folder: Path) -> list[Path]:
     """Writes files into a folder, each atomically; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():

@@ -19,14 +19,14 @@ from fullpass.pipeline.printing import aligned, print_text
 from fullpass.pipeline.root.check import claim_root
 from fullpass.pipeline.root.layout import RUN_LOCK, RootLayout, pipeline_root
 from fullpass.pipeline.root.locks import run_lock
-from fullpass.pipeline.running.history import OCCASION_VARIABLE, History, OccasionRecord
+from fullpass.pipeline.running.history import OCCASION_VARIABLE, OccasionRecord, RunHistory
 from fullpass.pipeline.running.notifications import Payload, notify
 from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.schedule_config import ScheduleConfig
 from fullpass.pipeline.scheduling import run_process
-from fullpass.pipeline.scheduling.due import Ended, Occasion, Start, State
+from fullpass.pipeline.scheduling.due import Ended, Occasion, SchedulerState, Start
 from fullpass.pipeline.scheduling.scheduler import STATE, Scheduler, SchedulerDeps, next_times
-from fullpass.pipeline.scheduling.source_state import Source, SourceReaderWithTimeout, whole_span
+from fullpass.pipeline.scheduling.source_state import SourceReaderWithTimeout, WatchedSource, whole_span
 
 ONCE = "once"
 _TICK_SECONDS = 1.0
@@ -66,7 +66,7 @@ def run(loaded: Loaded, *, root: Path | None = None) -> None:
     folder = RootLayout(pipeline_root(loaded, root)).schedule
     claim_root(folder.parent, loaded.config.name)
     with run_lock(folder, what="a scheduler"), stop_signals() as stop:
-        scheduler = Scheduler(config, History(folder.parent), _deps(loaded, root, folder, stop))
+        scheduler = Scheduler(config, RunHistory(folder.parent), _deps(loaded, root, folder, stop))
         _say(f"scheduler of {loaded.config.name} started{_next(config)}")
         while not stop.is_set():
             scheduler.tick()
@@ -90,8 +90,8 @@ def run_once(loaded: Loaded, *, root: Path | None = None, poll: float = _TICK_SE
     with run_lock(folder, what="a scheduler"), stop_signals() as stop:
         now = datetime.now(UTC)
         occasion = Occasion(f"once {now.isoformat(timespec='seconds')}", "cron", now)
-        scheduler = Scheduler(config, History(folder.parent), _deps(loaded, root, folder, stop), name=ONCE)
-        scheduler.state = State(seen_until=now, queue=(occasion,))
+        scheduler = Scheduler(config, RunHistory(folder.parent), _deps(loaded, root, folder, stop), name=ONCE)
+        scheduler.state = SchedulerState(seen_until=now, queue=(occasion,))
         while (scheduler.state.queue or scheduler.state.running) and not stop.is_set():
             scheduler.tick()
             if scheduler.state.queue or scheduler.state.running:
@@ -118,7 +118,7 @@ def request_run(loaded: Loaded, *, root: Path | None = None, span: str | None = 
         raise UsageError(f"--span {span}: data.source has no spans.")
     number = parse_span(unit, span) if span is not None and unit is not None else None
     layout = RootLayout(pipeline_root(loaded, root))
-    asked = History(layout.root).add_request(number)
+    asked = RunHistory(layout.root).add_request(number)
     lock = layout.schedule / RUN_LOCK
     # The lock file of a running scheduler contains its holder.
     running = lock.exists() and lock.stat().st_size
@@ -154,7 +154,7 @@ def _deps(loaded: Loaded, root: Path | None, folder: Path, stop: StopSignals) ->
 
     return SchedulerDeps(
         clock=lambda: datetime.now(UTC),
-        look=SourceReaderWithTimeout(Source(loaded, folder.parent)),
+        look=SourceReaderWithTimeout(WatchedSource(loaded, folder.parent)),
         launch=launch,
         label=label,
         in_flight=lambda: run_process.in_flight(folder),
@@ -188,21 +188,21 @@ def _say(line: str) -> None:
     print_text(f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S} {line}")
 
 
-def table(loaded: Loaded, *, root: Path | None = None, runs: int = 10) -> str:
+def schedule_lines(loaded: Loaded, *, root: Path | None = None, runs: int = 10) -> str:
     """Returns the last runs (oldest first), the current and waiting ones, and the next times, as lines.
 
     Raises:
         UserError: The YAML has no schedule.
     """
     config = schedule_of(loaded)
-    history = History(pipeline_root(loaded, root))
+    history = RunHistory(pipeline_root(loaded, root))
     rows = [("when", "started by", "span", "outcome", "")]
     kept = None
     if history.exists:
         rows += [_row(entry, config) for entry in reversed(history.entries(runs))]
         kept = history.state(STATE)
     if kept is not None:
-        state = State.from_json(kept)
+        state = SchedulerState.from_json(kept)
         if state.running is not None:
             rows.append((_time(state.running.due, config), state.running.kind, "", "running", ""))
         rows += [(_time(o.due, config), o.kind, "", "waiting", "") for o in state.queue]

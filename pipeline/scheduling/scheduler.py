@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from fullpass.pipeline.exit_codes import Outcome, outcome_of
-from fullpass.pipeline.running.history import History, OccasionRecord
+from fullpass.pipeline.running.history import OccasionRecord, RunHistory
 from fullpass.pipeline.schedule_config import Cron, ScheduleConfig
 from fullpass.pipeline.scheduling import due
-from fullpass.pipeline.scheduling.due import Ended, Occasion, SourceState, Start, State, Wait
+from fullpass.pipeline.scheduling.due import Ended, Occasion, SchedulerState, SourceState, Start, Wait
 from fullpass.pipeline.scheduling.run_process import RunProcess
 from fullpass.preprocessing.spec import length
 
@@ -39,7 +39,7 @@ class SchedulerDeps:
 class Scheduler:
     """One pipeline's scheduler. It writes its state into the history before it acts."""
 
-    def __init__(self, config: ScheduleConfig, history: History, deps: SchedulerDeps, *, name: str = STATE) -> None:
+    def __init__(self, config: ScheduleConfig, history: RunHistory, deps: SchedulerDeps, *, name: str = STATE) -> None:
         """Continues from the state that an earlier scheduler has saved in the history under this name."""
         self._config = config
         self._watches = config.new_span or config.drift
@@ -52,7 +52,7 @@ class Scheduler:
         self._looked: datetime | None = None
         self._source = SourceState()
         kept = history.state(name)
-        self.state = State.from_json(kept) if kept else State(seen_until=deps.clock())
+        self.state = SchedulerState.from_json(kept) if kept else SchedulerState(seen_until=deps.clock())
         self.last: tuple[Ended, int | None] | None = None
         """The occasion that ended last, and the exit status of its run, if it had one."""
         if not kept:
@@ -146,7 +146,7 @@ class Scheduler:
         elif stopping:
             # A requested interruption does not count as a failed attempt.
             again = Occasion(running.key, running.kind, running.due, running.span, running.attempts - 1)
-            self._keep(State(self.state.seen_until, self.state.seen_span, (again, *self.state.queue)))
+            self._keep(SchedulerState(self.state.seen_until, self.state.seen_span, (again, *self.state.queue)))
         elif watched and status is not None:
             message = f"killed by signal {-status}" if status < 0 else f"ended with exit code {status}"
             ended = Ended(running, _outcome(status, self._config), f"{message}; see {self._log}", running.span)
@@ -168,7 +168,7 @@ class Scheduler:
         self._deps.say(". ".join(part for part in words if part))
         self._deps.notify(ended, status, run is not None and run.outcome != "interrupted")
 
-    def _keep(self, state: State, *, ended: tuple[Ended, ...] = (), requests: list[int] | None = None) -> None:
+    def _keep(self, state: SchedulerState, *, ended: tuple[Ended, ...] = (), requests: list[int] | None = None) -> None:
         entries = [self._entry(each) for each in ended]
         self._history.save_state(self._name, state.to_json(), ended=entries, requests=requests or ())
         self.state = state

@@ -15,7 +15,7 @@ from fullpass.components.ingest.spans.span_pattern import FORMS, SpanPattern, Un
 from fullpass.components.ingest.spans.spans import Window, find_window, span_unit
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.root.layout import RootLayout
-from fullpass.pipeline.running.history import History, RunRecord, data_digest
+from fullpass.pipeline.running.history import RunHistory, RunRecord, data_digest
 from fullpass.pipeline.scheduling.drift import drift_in_a_process
 from fullpass.pipeline.scheduling.due import SourceState, SpanDrift
 
@@ -23,12 +23,12 @@ LOOK_SECONDS = 60.0
 """Seconds that the scheduler waits for the state of a source."""
 
 
-class Source:
+class WatchedSource:
     """The source of a pipeline. It remembers the last look, to detect which spans are still changing."""
 
     def __init__(self, loaded: Loaded, root: Path) -> None:
         self._loaded = loaded
-        self._history = History(root)
+        self._history = RunHistory(root)
         self._index = RootLayout(root).span_index
         self._known: dict[int, str] = {}
         schedule = loaded.config.schedule
@@ -88,7 +88,7 @@ class SourceReaderWithTimeout:
     The next call returns a result that arrives after the limit. No second read starts while one is running.
     """
 
-    def __init__(self, source: Source, seconds: float = LOOK_SECONDS) -> None:
+    def __init__(self, source: WatchedSource, seconds: float = LOOK_SECONDS) -> None:
         self._source = source
         self._seconds = seconds
         self._found: Future[SourceState] | None = None

@@ -18,7 +18,7 @@ import tensorflow_transform.beam as tft_beam
 from tfx_bsl.public.tfxio import TensorAdapter
 
 from fullpass.preprocessing.analysis.accumulators import Accumulator, EncodedStates
-from fullpass.preprocessing.analysis.traced_preprocessing import Function, Tensors, trace
+from fullpass.preprocessing.analysis.traced_preprocessing import PreprocessingFunction, Tensors, trace
 from fullpass.preprocessing.apply.stable_ids import NO_BASE_MODEL, BaseModelRef
 from fullpass.preprocessing.apply.transform_graph import WRITTEN
 from fullpass.preprocessing.columns.raw_columns import RAW_TRAIN_ROW, row_columns
@@ -59,7 +59,7 @@ def analyze_table(
     if RAW_TRAIN_ROW in row_columns(config):
         batches = list(map(as_train_rows, batches))
     with tempfile.TemporaryDirectory() as temporary:
-        function = Function(config.model_dump_json(), schema.SerializeToString(), temporary, base_model)
+        function = PreprocessingFunction(config.model_dump_json(), schema.SerializeToString(), temporary, base_model)
         phases = trace(function).phases
         if phases is None:
             with local_pipeline() as pipeline:
@@ -86,7 +86,9 @@ class BatchAccumulator:
         columns: Names of the raw columns that the analyzers read.
     """
 
-    def __init__(self, function: Function, accumulators: Sequence[Accumulator], constants: Mapping[str, np.ndarray]):
+    def __init__(
+        self, function: PreprocessingFunction, accumulators: Sequence[Accumulator], constants: Mapping[str, np.ndarray]
+    ):
         self._accumulators = accumulators
         self._inputs = trace(function).compute_inputs(accumulators, constants)
         self.columns = self._inputs.columns
@@ -113,7 +115,7 @@ def merge_states(accumulators: Iterable[Accumulator], parts: Sequence[EncodedSta
     }
 
 
-def write_graph(function: Function, states: Mapping[bytes, Any], graph: str) -> None:
+def write_graph(function: PreprocessingFunction, states: Mapping[bytes, Any], graph: str) -> None:
     """Finalizes the states and writes the transform graph into the two folders that TF Transform reads.
 
     Args:
@@ -135,7 +137,7 @@ def write_graph(function: Function, states: Mapping[bytes, Any], graph: str) -> 
     WRITTEN[folder] = written
 
 
-def analyze_on_beam(batches: beam.PCollection, function: Function, graph: str) -> beam.PCollection:
+def analyze_on_beam(batches: beam.PCollection, function: PreprocessingFunction, graph: str) -> beam.PCollection:
     """Writes the transform graph with TF Transform's own analysis, which supports every analyzer.
 
     It is for functions whose `phases` in `trace` are None: an analyzer of the user's needs the vocabulary of another

@@ -66,7 +66,7 @@ class ComputeInputs:
 
 
 @dataclass(frozen=True)
-class Function:
+class PreprocessingFunction:
     """The preprocessing function of a config, in a form that can be pickled and sent to workers.
 
     preprocessing: the config as JSON. schema: serialized schema of the raw examples. temporary: folder for temporary
@@ -95,14 +95,14 @@ def adapter_of(schema: schema_pb2.Schema) -> TensorAdapterConfig:
     return records.TensorAdapterConfig()
 
 
-def trace(function: Function) -> "Traced":
+def trace(function: PreprocessingFunction) -> "Traced":
     """Returns the traced function. It is traced once per process. Thread-safe."""
     with _TRACING:
         return _traced(function)
 
 
 @lru_cache(maxsize=1)
-def _traced(function: Function) -> "Traced":
+def _traced(function: PreprocessingFunction) -> "Traced":
     return Traced(function)
 
 
@@ -115,7 +115,7 @@ class Traced:
             vocabulary of another in a function of the user's; TF Transform itself analyzes such a function.
     """
 
-    def __init__(self, function: Function):
+    def __init__(self, function: PreprocessingFunction):
         self._function = function
         # A function of the user's may do with its files what it likes.
         self._has_users_code = bool(PreprocessingConfig.model_validate_json(function.preprocessing).functions)

@@ -14,7 +14,7 @@ from fullpass.preprocessing.apply.token_ids import TokenIds, Transformed
 from fullpass.preprocessing.apply.vocabulary import count_table, hash_ids, with_domain
 from fullpass.preprocessing.columns.outputs import count_name, weight_name
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.expressions.tensor_ops import StringColumn, as_tokens
+from fullpass.preprocessing.expressions.tensor_ops import StringColumn, token_tensor
 from fullpass.preprocessing.features.cross import Cross
 from fullpass.preprocessing.features.feature import (
     BooleanFeature,
@@ -66,7 +66,7 @@ def _tokens(name: str, feature: CategoryFeature, columns: Columns) -> tf.RaggedT
 def separated_tokens(cells: tf.Tensor, separator: str | None) -> tf.RaggedTensor:
     """Returns the tokens between the separators of each cell, without blanks around them and without empty ones."""
     tokens = tf.ragged.map_flat_values(tf.strings.strip, tf.strings.split(cells, separator))
-    return present_tokens(tf.ragged.map_flat_values(as_tokens, tokens))
+    return present_tokens(tf.ragged.map_flat_values(token_tensor, tokens))
 
 
 def present_tokens(tokens: tf.RaggedTensor) -> tf.RaggedTensor:
@@ -105,7 +105,7 @@ def boolean(name: str, feature: BooleanFeature, columns: Columns) -> dict[str, t
 
 def boolean_ids(column: StringColumn, true: tuple[str, ...], false: tuple[str, ...]) -> tf.Tensor:
     """Returns 0 for neither, 1 for a text in `false`, 2 for a text in `true`, ignoring case: int64 [batch]."""
-    text = as_tokens(tf.strings.lower(tf.strings.strip(column.values), encoding="utf-8"))
+    text = token_tensor(tf.strings.lower(tf.strings.strip(column.values), encoding="utf-8"))
     ids = tf.where(_is_one_of(text, true), 2, tf.where(_is_one_of(text, false), 1, 0))
     return tf.cast(tf.where(column.present, ids, 0), tf.int64)
 

@@ -22,9 +22,9 @@ from fullpass.preprocessing.columns.raw_columns import (
     serving_columns,
 )
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.expressions.expression import Expression, lists_in, parse
+from fullpass.preprocessing.expressions.expression import Expression, lists_in, parse_expression
 from fullpass.preprocessing.expressions.past_ops import PastColumn
-from fullpass.preprocessing.expressions.tensor_ops import StringColumn, Value, as_tokens, evaluate
+from fullpass.preprocessing.expressions.tensor_ops import StringColumn, Value, compute_expression, token_tensor
 from fullpass.preprocessing.features.history import age_column, history_of
 
 _MISSING = float("nan")
@@ -76,7 +76,7 @@ class Columns:
         for name, text in config.derive.items():
             with prefix_errors(f"data.derive.{name}"):
                 self._values[name] = self._derived(text)
-            if parse(text).columns <= self._in_serving:
+            if parse_expression(text).columns <= self._in_serving:
                 self._in_serving.add(name)
 
     def number(self, name: str) -> tf.Tensor:
@@ -94,7 +94,7 @@ class Columns:
     def token(self, name: str) -> StringColumn:
         """Returns a column as tokens; a raw column that anything reads so already holds tokens."""
         column = self.string(name)
-        return column if name in self._raw else StringColumn(as_tokens(column.values), column.present)
+        return column if name in self._raw else StringColumn(token_tensor(column.values), column.present)
 
     def vector(self, column: RawColumn) -> tf.Tensor:
         """Returns a vector column; a row without exactly `width` numbers is missing."""
@@ -132,7 +132,7 @@ class Columns:
         if history is not None:
             lists = self._events_of(history, lists)
         if column.type == "string":
-            return lists.with_values(as_tokens(lists.values)) if column.token else lists
+            return lists.with_values(token_tensor(lists.values)) if column.token else lists
         values = tf.where(tf.math.is_finite(lists.values), lists.values, _MISSING)
         return lists.with_values(values if numbers else number_as_text(values).values)
 
@@ -187,7 +187,7 @@ class Columns:
         return self._values[name]
 
     def _derived(self, text: str) -> tf.Tensor | StringColumn:
-        expression = parse(text)
+        expression = parse_expression(text)
         lists = lists_in(expression)
         read: dict[str, Value | PastColumn] = {
             name: self._past(name) if name in lists else self._value(name) for name in expression.columns
@@ -215,7 +215,7 @@ class Columns:
 
     def _texts(self, names: list[str], *, tokens: bool) -> list[StringColumn]:
         matrix = self._dense(names, tf.constant(""))
-        values = as_tokens(matrix) if tokens else matrix
+        values = token_tensor(matrix) if tokens else matrix
         both = [tf.unstack(cells, num=len(names), axis=1) for cells in (values, tf.not_equal(values, ""))]
         return [StringColumn(*column) for column in zip(*both, strict=True)]
 
@@ -243,7 +243,7 @@ def derived_value(expression: Expression, columns: Mapping[str, Value | PastColu
     Args:
         columns: The columns that it reads, or any other column if it reads none.
     """
-    value = evaluate(expression, columns)
+    value = compute_expression(expression, columns)
     if isinstance(value, StringColumn):
         text = tf.where(value.present, value.values, "")
         return StringColumn(text, tf.not_equal(text, ""))

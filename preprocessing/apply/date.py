@@ -8,7 +8,7 @@ from fullpass.preprocessing.apply.number_chains import Quantity, fill_remaining_
 from fullpass.preprocessing.apply.vocabulary import with_domain
 from fullpass.preprocessing.columns.outputs import date_part_kind, weight_name
 from fullpass.preprocessing.dates.date_format import PARTS, compile_format
-from fullpass.preprocessing.dates.date_ops import DateColumn, cyclic, difference, parse, part
+from fullpass.preprocessing.dates.date_ops import DateColumn, cyclic, difference, parse_dates, part
 from fullpass.preprocessing.features.feature import DateFeature, DurationFeature, transformed_name
 from fullpass.preprocessing.features.lists import ListOf
 from fullpass.preprocessing.features.transforms import ZScore
@@ -50,7 +50,7 @@ def _ids(dates: DateColumn, name: str) -> tuple[tf.Tensor, int]:
 
 def _of_lists(name: str, feature: DateFeature, options: ListOf, columns: Columns) -> Rows:
     elements = kept_elements(name, columns.elements(feature.column or name, numbers=False), options, columns)
-    dates = parse(elements.values, compile_format(feature.format))
+    dates = parse_dates(elements.values, compile_format(feature.format))
     result: Rows = {}
     for chosen in feature.parts:
         key, kind = transformed_name(name, chosen), date_part_kind(chosen, cyclic=feature.cyclic)
@@ -77,4 +77,4 @@ def elapsed(name: str, feature: DurationFeature, columns: Columns) -> tf.Tensor:
 
 
 def _parsed(column: str, format: str, columns: Columns) -> DateColumn:
-    return parse(columns.string(column).values, compile_format(format))
+    return parse_dates(columns.string(column).values, compile_format(format))

@@ -11,17 +11,8 @@ import tensorflow as tf
 
 from fullpass.preprocessing.apply.statistics import Statistics, mean_and_deviation_per_key, range_per_key
 from fullpass.preprocessing.apply.vocabulary import with_domain
-from fullpass.preprocessing.features.transforms import (
-    Clip,
-    Log1p,
-    MinMax,
-    Power,
-    QuantileScale,
-    ScaleToGaussian,
-    Sqrt,
-    Transform,
-    ZScore,
-)
+from fullpass.preprocessing.features import transforms
+from fullpass.preprocessing.features.transforms import TransformSpec
 from fullpass.preprocessing.internals.tft_internals import inverse_tukey_hh
 
 Apply = Callable[[tf.Tensor], tf.Tensor]
@@ -37,7 +28,7 @@ class Group(NamedTuple):
     analysis. keys: string [batch] for every column that a transform names as its key.
     """
 
-    specs: Sequence[Transform]
+    specs: Sequence[TransformSpec]
     statistics: Statistics | None = None
     keys: Mapping[str, tf.Tensor] = MappingProxyType({})
 
@@ -63,12 +54,31 @@ def nonfinite_to_nan(values: tf.Tensor) -> tf.Tensor:
     return tf.where(tf.math.is_finite(values), values, MISSING)
 
 
+Analyze = Callable[[Group], Apply]
+ANALYZE: dict[type[TransformSpec], Analyze] = {
+    transforms.Log1p: lambda group: tf.math.log1p,
+    transforms.Sqrt: lambda group: tf.sqrt,
+}
+"""Class of a transform -> function that analyzes it; `bucketize` is absent because it ends a chain with ids."""
+
+
+def _analyzes(transform: type[TransformSpec]) -> Callable[[Analyze], Analyze]:
+    """Returns a decorator that enters the function of a transform in `ANALYZE`."""
+
+    def enter(function: Analyze) -> Analyze:
+        ANALYZE[transform] = function
+        return function
+
+    return enter
+
+
 def _where_varied(varied: tf.Tensor, scaled: tf.Tensor, constant: tf.Tensor | float, values: tf.Tensor) -> tf.Tensor:
     """Returns `scaled` where a column varies in the train split, else `constant`; missing values stay missing."""
     result = tf.cast(tf.where(varied, scaled, tf.cast(constant, scaled.dtype)), tf.float32)
     return tf.where(tf.math.is_nan(values), values, result)
 
 
+@_analyzes(transforms.ZScore)
 def _z_score(group: Group) -> Apply:
     if group.spec.key is None:
         mean, deviation = group.analyzed.mean, group.analyzed.deviation
@@ -78,6 +88,7 @@ def _z_score(group: Group) -> Apply:
     return lambda values: _where_varied(deviation > 0, (tf.cast(values, tf.float64) - mean) / divisor, 0.0, values)
 
 
+@_analyzes(transforms.MinMax)
 def _min_max(group: Group) -> Apply:
     low, high = (
         group.analyzed.range
@@ -95,6 +106,7 @@ def _min_max(group: Group) -> Apply:
     return apply
 
 
+@_analyzes(transforms.ScaleToGaussian)
 def _scale_to_gaussian(group: Group) -> Apply:
     fit, deviation = group.analyzed.tukey, group.analyzed.deviation
     long_tailed = (fit.left > 0) | (fit.right > 0)
@@ -108,6 +120,7 @@ def _scale_to_gaussian(group: Group) -> Apply:
     return apply
 
 
+@_analyzes(transforms.Power)
 def _power(group: Group) -> Apply:
     exponent = group.constants("exponent")
 
@@ -118,6 +131,7 @@ def _power(group: Group) -> Apply:
     return apply
 
 
+@_analyzes(transforms.Clip)
 def _clip(group: Group) -> Apply:
     low = _bound(group, "min", "min_quantile")
     high = _bound(group, "max", "max_quantile")
@@ -152,6 +166,7 @@ def _quantiles_at(statistics: Statistics, shares: Sequence[float]) -> tf.Tensor:
     return nonfinite_to_nan(tf.gather(tf.concat([ends[0], inner, ends[1]], 1), ranks, batch_dims=1))
 
 
+@_analyzes(transforms.QuantileScale)
 def _quantile_scale(group: Group) -> Apply:
     low, high = (tf.cast(end, tf.float32)[:, tf.newaxis] for end in group.analyzed.range)
     intervals = group.spec.quantiles
@@ -201,16 +216,3 @@ def _boundaries(group: Group) -> tf.Tensor:
 
 def _epsilon(buckets: int) -> float:
     return min(0.01, 0.5 / buckets)
-
-
-ANALYZE: Mapping[type[Transform], Callable[[Group], Apply]] = {
-    ZScore: _z_score,
-    MinMax: _min_max,
-    ScaleToGaussian: _scale_to_gaussian,
-    Log1p: lambda group: tf.math.log1p,
-    Sqrt: lambda group: tf.sqrt,
-    Power: _power,
-    Clip: _clip,
-    QuantileScale: _quantile_scale,
-}
-"""Transform -> function that analyzes it; `bucketize` is absent because it ends a chain with ids."""

@@ -16,7 +16,7 @@ from fullpass.base.errors import prefix_errors
 from fullpass.preprocessing.apply.number import ANALYZE, MISSING, Apply, Group, bucketize, nonfinite_to_nan
 from fullpass.preprocessing.apply.statistics import Moments, Statistics
 from fullpass.preprocessing.features.number_features import MissingRule
-from fullpass.preprocessing.features.transforms import Bucketize, NumberTransform, Transform
+from fullpass.preprocessing.features.transforms import Bucketize, NumberTransform, TransformSpec
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class _Chain(NamedTuple):
 
     members: Sequence[Quantity]
     stateless_prefix: Apply | None
-    rest: Sequence[Sequence[Transform]]
+    rest: Sequence[Sequence[TransformSpec]]
 
 
 def apply_quantities(quantities: Mapping[str, Quantity]) -> dict[str, tf.Tensor]:
@@ -122,7 +122,7 @@ def _apply_chain(chain: _Chain, prefixed: Statistics, fill: tf.Tensor) -> list[t
 
 
 def analyze_chain(
-    columns: Sequence[Sequence[Transform]], raw: Statistics, *, keys: Mapping[str, tf.Tensor]
+    columns: Sequence[Sequence[TransformSpec]], raw: Statistics, *, keys: Mapping[str, tf.Tensor]
 ) -> tuple[Apply, Statistics]:
     """Analyzes transforms one after the other.
 
@@ -142,7 +142,7 @@ def analyze_chain(
     return _compose(functions), statistics
 
 
-def stateless_chain(columns: Sequence[Sequence[Transform]]) -> Apply:
+def stateless_chain(columns: Sequence[Sequence[TransformSpec]]) -> Apply:
     """Returns the function of a chain of transforms that need no analysis."""
     return _compose([ANALYZE[type(specs[0])](Group(specs)) for specs in columns])
 

@@ -204,7 +204,8 @@ class _CenteredPca(PCACombiner):
 
     def output_tensor_infos(self) -> list[analyzer_nodes.TensorInfo]:
         """Returns the types of the components and of the mean."""
-        return [*super().output_tensor_infos(), analyzer_nodes.TensorInfo(tf.float64, self._output_shape[:1], None)]
+        (components,) = super().output_tensor_infos()
+        return [components, analyzer_nodes.TensorInfo(tf.float64, components.shape[:1], None)]
 
 
 def principal_components(values: tf.Tensor, dimensions: int) -> tuple[tf.Tensor, tf.Tensor]:

@@ -51,10 +51,10 @@ def target(name: str, feature: TargetFeature, columns: Columns) -> dict[str, tf.
     found = [columns.token(one) for one in feature.columns or (feature.column or name,)]
     present = tf.reduce_all(tf.stack([column.present for column in found]), axis=0)
     values = tf.strings.join([column.values for column in found], Cross.separator)
-    return target_of(name, feature, columns, StringColumn(values, present))
+    return target_of_values(name, feature, columns, StringColumn(values, present))
 
 
-def target_of(name: str, feature: TargetFeature, columns: Columns, values: StringColumn) -> dict[str, tf.Tensor]:
+def target_of_values(name: str, feature: TargetFeature, columns: Columns, values: StringColumn) -> dict[str, tf.Tensor]:
     """Transforms values, such as those of a cross, into the label's mean for them, as `target` does."""
     numbers = encoded_parts(columns.config.label)
     words = tf.where(values.present, tf.strings.join([_VALUE, as_word(values.values)]), "")

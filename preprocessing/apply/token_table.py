@@ -118,7 +118,7 @@ class _Fill(TableInitializer):
     def __init__(self, files: Mapping[int, tf.Tensor], given: Mapping[int, Sequence[str]], prefixes: Sequence[str]):
         super().__init__(tf.string, tf.int64)
         self._prefixes = [prefixes[number] for number in files]
-        self._files = [self._track_trackable(tf.saved_model.Asset(path), f"_file_{i}") for i, path in files.items()]
+        self._files = [self.saved_with(tf.saved_model.Asset(path), f"_file_{i}") for i, path in files.items()]
         self._given_keys = [f"{prefixes[number]}{token}" for number, tokens in given.items() for token in tokens]
         self._given_slots = [slot for tokens in given.values() for slot in range(len(tokens))]
         of_files = dict(zip(files, np.bincount(self._lines()[0].numpy(), minlength=len(files)).tolist(), strict=True))

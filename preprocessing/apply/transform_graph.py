@@ -65,7 +65,7 @@ class GraphPart:
 
     def __call__(self, raw: Raw) -> dict[str, tf.Tensor | tf.SparseTensor]:
         """Returns the outputs by name; an absent raw column is missing in every row."""
-        rows = rows_of(raw)
+        rows = raw_row_count(raw)
         columns = [raw[n] if n in raw else missing_column(rows, dtype) for n, dtype in self._dtypes.items()]
         results = self._pruned(*[t for column in columns for t in (column.indices, column.values, column.dense_shape)])
         for name, fetched in self._fetches.items():
@@ -81,7 +81,7 @@ def concrete_function(saved: Any) -> Any:
     return whole.concrete_functions[0] if hasattr(whole, "concrete_functions") else whole
 
 
-def rows_of(raw: Raw) -> tf.Tensor:
+def raw_row_count(raw: Raw) -> tf.Tensor:
     """Returns the number of rows of raw columns, int64 []."""
     return next(iter(raw.values())).dense_shape[0]
 

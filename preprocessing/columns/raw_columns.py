@@ -1,22 +1,14 @@
 """Determines the raw columns that a configuration reads, and their types."""
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from fullpass.base.errors import UserError
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.expressions.expression import Expression, lists_in, parse
-from fullpass.preprocessing.features.feature import (
-    CustomFeature,
-    DurationFeature,
-    Feature,
-    ImageFeature,
-    TargetFeature,
-    VectorFeature,
-)
-from fullpass.preprocessing.features.history import age_column, group_of, history_of, lists_of
+from fullpass.preprocessing.expressions.expression import Expression, lists_in, parse_expression
+from fullpass.preprocessing.features.feature import Feature, TargetFeature
+from fullpass.preprocessing.features.history import age_column, history_of, list_group, lists_of
 from fullpass.preprocessing.features.label import Label
 from fullpass.preprocessing.features.lists import list_options, reads_list
 
@@ -156,7 +148,7 @@ def with_source_columns(columns: Iterable[str], derive: Mapping[str, str | Expre
     needed, pending = set(columns), list(columns)
     while pending:
         expression = derive.get(pending.pop())
-        parsed = parse(expression) if isinstance(expression, str) else expression
+        parsed = parse_expression(expression) if isinstance(expression, str) else expression
         found = parsed.columns - needed if parsed is not None else set()
         needed |= found
         pending += found
@@ -175,10 +167,7 @@ def derived_dependencies(column: str, derive: Mapping[str, str]) -> dict[str, st
 
 
 def feature_columns(name: str, feature: Feature) -> dict[str, str]:
-    """Returns raw or derived column -> type, for the columns that a feature reads.
-
-    The type is number, string, vector, image, or token (text, or a number converted to text).
-    """
+    """Returns column -> type, for all columns that a feature reads; see `BaseFeature.column_types`."""
     return {use.column: use.wants for use in _uses_of(name, feature)}
 
 
@@ -200,7 +189,7 @@ def _with_uses_of_events(name: str, uses: Mapping[str, list[_Use]], config: Prep
     history = history_of(name, config.history)
     if history is None:
         return uses[name]
-    mine = [replace(use, group=group_of(history)) for use in uses[name]]
+    mine = [replace(use, group=list_group(history)) for use in uses[name]]
     if any(use.wants == "number" for use in mine):
         return mine
     of_events = uses.get(lists_of(config.history).get(name, ""), ())
@@ -257,7 +246,7 @@ def _uses(config: PreprocessingConfig) -> Iterator[_Use]:
         for column in keys:
             yield _Use(column, "token", f"data.joins.{join}.on")
     for name, text in config.derive.items():
-        expression = parse(text)
+        expression = parse_expression(text)
         lists = lists_in(expression)
         for column in sorted(expression.columns):
             many = column in lists and history_of(column, config.history) is not None
@@ -275,35 +264,14 @@ def _feature_uses(config: PreprocessingConfig) -> Iterator[_Use]:
 
 
 def _uses_of(name: str, feature: Feature) -> Iterator[_Use]:
-    by = f"features.{name}"
-    column = feature.column or name
-    if isinstance(feature, CustomFeature):
-        for source, wants in feature.columns.items():
-            yield _Use(source, wants, by)
-    elif isinstance(feature, DurationFeature):
-        yield _Use(feature.start, "string", by)
-        yield _Use(feature.end, "string", by)
-    elif isinstance(feature, TargetFeature) and feature.cross is not None:
-        return  # the features of the cross read its columns
-    elif isinstance(feature, TargetFeature) and feature.columns is not None:
-        for source in feature.columns:
-            yield _Use(source, "token", by)
-    elif isinstance(feature, VectorFeature) and feature.columns is not None:
-        for source in feature.columns:
-            yield _Use(source, "number", by)
-    elif isinstance(feature, VectorFeature):
-        yield _Use(column, "vector", by, feature.size)
-    elif isinstance(feature, ImageFeature) and feature.pixels is not None:
-        yield _Use(column, "vector", by, math.prod(feature.pixels))
-    elif (options := list_options(feature)) is not None and reads_list(feature):
-        group = by if options.weights is not None else None
-        yield _Use(column, feature.column_holds, by, many=True, separator=options.separator, group=group)
-    else:
-        yield _Use(column, feature.column_holds, by)
-    options = list_options(feature)
-    if options is not None and options.weights is not None:
-        group = by if reads_list(feature) else None
-        yield _Use(options.weights, "number", f"{by}.list.weights", many=True, group=group)
+    by, options, many = f"features.{name}", list_options(feature), reads_list(feature)
+    weights = None if options is None else options.weights
+    group = by if many and weights is not None else None
+    for column, wants in feature.column_types(name).items():
+        separator = options.separator if many and options is not None else None
+        yield _Use(column, wants, by, feature.vector_size(), many, separator, group)
+    if weights is not None:
+        yield _Use(weights, "number", f"{by}.list.weights", many=True, group=group)
     for transform in getattr(feature, "transforms", ()):
         key = getattr(transform, "key", None)
         if key is not None:

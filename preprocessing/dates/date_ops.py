@@ -45,7 +45,7 @@ class _Civil(NamedTuple):
     day: tf.Tensor
 
 
-def parse(values: tf.Tensor, format: DateFormat) -> DateColumn:
+def parse_dates(values: tf.Tensor, format: DateFormat) -> DateColumn:
     """Parses dates.
 
     Fields that the format lacks have the defaults of Python's `strptime`: year 1900, January, the 1st, midnight.

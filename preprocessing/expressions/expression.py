@@ -1,4 +1,4 @@
-"""The expression language of derived columns: `parse`, `check_types`, and the table for the manual.
+"""The expression language of derived columns: `parse_expression`, `check_types`, and the table for the manual.
 
     big_tipper: tips > 0.2 * fare
     rush_hour:  hour in (7, 8, 9) and not is_missing(`trip miles`)
@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 from fullpass.base.errors import did_you_mean, listed
 from fullpass.preprocessing.expressions.functions import LISTS, TABLE, Function, Parameter, Type, function_table
-from fullpass.preprocessing.expressions.parser import parse
+from fullpass.preprocessing.expressions.parser import parse_expression
 from fullpass.preprocessing.expressions.syntax_tree import (
     Call,
     ColumnReference,
-    Comparison,
+    ComparisonChain,
     Constant,
     Expression,
     ExpressionError,
@@ -38,7 +38,7 @@ __all__ = [
     "check_types",
     "function_table",
     "lists_in",
-    "parse",
+    "parse_expression",
     "past_literals",
     "split_arguments",
 ]
@@ -51,7 +51,7 @@ def check_types(expression: Expression, column_types: Mapping[str, Type]) -> Typ
     """Returns the type of an expression over columns of the given types.
 
     Example:
-        >>> check_types(parse("tips > 0.2 * fare"), {"tips": "number", "fare": "number"})
+        >>> check_types(parse_expression("tips > 0.2 * fare"), {"tips": "number", "fare": "number"})
         'boolean'
 
     Args:
@@ -67,7 +67,7 @@ def lists_in(expression: Expression) -> dict[str, str]:
     """Returns the lists of histories that an expression reads -> `number` if they must hold numbers, else `any`.
 
     Example:
-        >>> lists_in(parse("past_mean(trips.fare) / past_count(trips.shop)")) == {
+        >>> lists_in(parse_expression("past_mean(trips.fare) / past_count(trips.shop)")) == {
         ...     "trips.fare": "number", "trips.shop": "any", "trips.at": "number"}
         True
     """
@@ -99,7 +99,7 @@ def past_literals(expression: Expression, parameter: str) -> list[tuple[str, str
     """Returns the lists of histories whose functions are given a parameter, such as `within`, each with its value.
 
     Example:
-        >>> past_literals(parse('past_sum(trips.fare, "7d") / past_sum(trips.fare)'), "within")
+        >>> past_literals(parse_expression('past_sum(trips.fare, "7d") / past_sum(trips.fare)'), "within")
         [('trips.fare', '7d')]
     """
     found: list[tuple[str, str | float]] = []
@@ -122,7 +122,7 @@ class _Check:
                 return self._column(node)
             case Call():
                 return self._call(node)
-            case Comparison():
+            case ComparisonChain():
                 return self._comparison(node)
             case Membership():
                 return self._membership(node)
@@ -182,7 +182,7 @@ class _Check:
             wanted = "a whole-number literal from {} to {}".format(*parameter.bounds)
         raise error_at(self.text, argument.position, f"In {function.signature}, {parameter.name} must be {wanted}.")
 
-    def _comparison(self, node: Comparison) -> Type:
+    def _comparison(self, node: ComparisonChain) -> Type:
         types = [self.type_of(operand) for operand in node.operands]
         for index, operator in enumerate(node.operators):
             function = TABLE[operator]

@@ -19,7 +19,7 @@ from fullpass.preprocessing.expressions.syntax_tree import (
     MAX_LENGTH,
     Call,
     ColumnReference,
-    Comparison,
+    ComparisonChain,
     Constant,
     Expression,
     ExpressionError,
@@ -121,11 +121,11 @@ def _unescape(text: str, start: int, body: str) -> str:
     return re.sub(r"\\(.)", character, body, flags=re.DOTALL)
 
 
-def parse(text: str) -> Expression:
+def parse_expression(text: str) -> Expression:
     """Parses an expression.
 
     Example:
-        >>> sorted(parse("tips > 0.2 * fare").columns)
+        >>> sorted(parse_expression("tips > 0.2 * fare").columns)
         ['fare', 'tips']
 
     Raises:
@@ -215,7 +215,7 @@ class _Translation:
         signs = [self._operator(operand) for operand in operands[:-1]]
         if not any(sign.operator in ("in", "not in") for sign in signs):
             names = tuple(sign.operator for sign in signs)
-            return Comparison(names, tuple(map(self._node, operands)), signs[0].position)
+            return ComparisonChain(names, tuple(map(self._node, operands)), signs[0].position)
         if len(signs) > 1:
             message = f"Expected parentheses around the test before this, found {signs[1]}."
             raise error_at(self._text, signs[1].position, message)

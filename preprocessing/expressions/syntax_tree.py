@@ -57,7 +57,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparisonChain:
     """`0 < a <= 5`: every operand is evaluated once; operator i is between operands i and i + 1."""
 
     operators: tuple[str, ...]
@@ -74,7 +74,7 @@ class Membership:
     position: int
 
 
-Node = Constant | ColumnReference | Call | Comparison | Membership
+Node = Constant | ColumnReference | Call | ComparisonChain | Membership
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _children(node: Node) -> tuple[Node, ...]:
     match node:
         case Call():
             return node.arguments
-        case Comparison():
+        case ComparisonChain():
             return node.operands
         case Membership():
             return (node.operand, *node.members)

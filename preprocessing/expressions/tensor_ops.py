@@ -33,7 +33,14 @@ from fullpass.preprocessing.expressions.expression import Expression, split_argu
 from fullpass.preprocessing.expressions.functions import EARTH_RADIUS_KM, TABLE
 from fullpass.preprocessing.expressions.number_text import LONGEST_NUMBER, NUMBER, number_text
 from fullpass.preprocessing.expressions.past_ops import PAST, PastColumn
-from fullpass.preprocessing.expressions.syntax_tree import Call, ColumnReference, Comparison, Constant, Membership, Node
+from fullpass.preprocessing.expressions.syntax_tree import (
+    Call,
+    ColumnReference,
+    ComparisonChain,
+    Constant,
+    Membership,
+    Node,
+)
 from fullpass.preprocessing.token_spelling import WHOLE_NUMBER
 
 _MISSING = np.float32("nan")
@@ -54,7 +61,7 @@ Value: TypeAlias = tf.Tensor | StringColumn
 
 
 @tf.autograph.experimental.do_not_convert
-def evaluate(expression: Expression, columns: Mapping[str, Value | PastColumn]) -> Value:
+def compute_expression(expression: Expression, columns: Mapping[str, Value | PastColumn]) -> Value:
     """Computes a derived column.
 
     Args:
@@ -98,7 +105,7 @@ def _evaluate(node: Node, columns: Mapping[str, Value | PastColumn]) -> Value:
             return column if isinstance(column, StringColumn) else _finite(column)
         case Constant():
             return _constant(node)
-        case Comparison():
+        case ComparisonChain():
             return _comparison(node, columns)
         case Membership():
             return _membership(node, columns)
@@ -131,7 +138,7 @@ def _past(node: Call, columns: Mapping[str, Value | PastColumn]) -> Value:
     return StringColumn(result, tf.not_equal(result, "")) if result.dtype == tf.string else _finite(result)
 
 
-def _comparison(node: Comparison, columns: Mapping[str, Value | PastColumn]) -> tf.Tensor:
+def _comparison(node: ComparisonChain, columns: Mapping[str, Value | PastColumn]) -> tf.Tensor:
     operands = [_evaluate(operand, columns) for operand in node.operands]
     pairs = zip(node.operators, operands, operands[1:], strict=False)
     return _and(*(_propagate_null(NULL_PROPAGATING[operator], left, right) for operator, left, right in pairs))
@@ -161,13 +168,13 @@ def _present(value: Value) -> tf.Tensor:
     return value.present if isinstance(value, StringColumn) else tf.logical_not(tf.math.is_nan(value))
 
 
-def as_tokens(texts: tf.Tensor) -> tf.Tensor:
+def token_tensor(texts: tf.Tensor) -> tf.Tensor:
     """Returns texts with the spelling of their tokens; see `token_spelling`."""
     return tf.strings.regex_replace(texts, WHOLE_NUMBER, r"\1", replace_global=False)
 
 
 def _equal(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
-    return tf.equal(as_tokens(a), as_tokens(b)) if a.dtype == tf.string else tf.equal(a, b)
+    return tf.equal(token_tensor(a), token_tensor(b)) if a.dtype == tf.string else tf.equal(a, b)
 
 
 def _finite(number: tf.Tensor) -> tf.Tensor:

@@ -31,3 +31,14 @@ class BaseFeature(Spec):
     @classmethod
     def _bare_type(cls, value: Any) -> Any:
         return {"type": value} if isinstance(value, str) else value
+
+    def column_types(self, name: str) -> dict[str, str]:
+        """Returns raw or derived column -> type, for the columns that the feature of this name reads.
+
+        The type is number, string, vector, image, or token (text, or a number converted to text).
+        """
+        return {self.column or name: self.column_holds}
+
+    def vector_size(self) -> int:
+        """Returns the number of values of a column that is a vector."""
+        return 1

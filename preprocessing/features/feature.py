@@ -42,6 +42,10 @@ distance:
     encoding: Encoding = "auto"
     """Encoding of the ids in the model (of numbers: after bucketize)."""
 
+    def column_types(self, name: str) -> dict[str, str]:
+        """Returns column -> type, for the columns that it declares."""
+        return {**self.columns}
+
 
 Feature = Annotated[
     NumberFeature

@@ -86,14 +86,14 @@ def age_column(column: str) -> str:
     return f"{column.partition('.')[0]}.{AGE}"
 
 
-def group_of(history: str) -> str:
+def list_group(history: str) -> str:
     """Returns the YAML path of a history, the `RawColumn.group` of its lists."""
     return f"data.history.{history}"
 
 
 def holds_ages(column: str, group: str | None) -> bool:
     """Returns whether a raw column of a group is the list with the ages of a history's events."""
-    return column == age_column(column) and group == group_of(column.partition(".")[0])
+    return column == age_column(column) and group == list_group(column.partition(".")[0])
 
 
 def lists_of(histories: Mapping[str, History]) -> dict[str, str]:

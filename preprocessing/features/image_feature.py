@@ -1,5 +1,6 @@
 """Image features: decoding, augmentation in training, and the network that reads them."""
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -163,6 +164,14 @@ digit: {type: image, column: pixels, pixels: [28, 28, 1], size: [28, 28], channe
                         f"Received: {len(numbers)}."
                     )
         return self
+
+    def column_types(self, name: str) -> dict[str, str]:
+        """Returns column -> type: a vector of pixels, or an encoded image."""
+        return {self.column or name: "image" if self.pixels is None else "vector"}
+
+    def vector_size(self) -> int:
+        """Returns the number of values of `pixels`."""
+        return math.prod(self.pixels or ())
 
     @property
     def shape(self) -> tuple[int, int, int]:

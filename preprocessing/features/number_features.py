@@ -105,6 +105,10 @@ wait: {type: duration, start: ordered_at, end: picked_up_at, unit: minutes, tran
     unit: Literal["seconds", "minutes", "hours", "days"] = "seconds"
     """Unit of the number, which may have a fraction."""
 
+    def column_types(self, name: str) -> dict[str, str]:
+        """Returns column -> type, for both dates."""
+        return {self.start: "string", self.end: "string"}
+
 
 class CountFeature(BaseFeature):
     """How often the category occurs in train (count encoding), or its share of the rows (frequency encoding).
@@ -166,6 +170,14 @@ image: {type: vector, column: pixels, width: 784, transforms: [z_score, {pca: {d
             if isinstance(transform, Pca) and i < len(self.transforms) - 1:
                 raise ValueError("pca must be the last transform.")
         return self
+
+    def column_types(self, name: str) -> dict[str, str]:
+        """Returns column -> type: the columns of numbers, or the one of vectors."""
+        return {self.column or name: "vector"} if self.columns is None else dict.fromkeys(self.columns, "number")
+
+    def vector_size(self) -> int:
+        """Returns the number of components before the transforms."""
+        return self.size
 
     @property
     def size(self) -> int:

@@ -90,7 +90,7 @@ def sequence_of(sequences: Mapping[str, SequenceSpec], feature: str) -> str | No
     return next(owners, None)
 
 
-def keys_of(sequences: Mapping[str, SequenceSpec], feature: str) -> tuple[str, ...]:
+def yaml_keys(sequences: Mapping[str, SequenceSpec], feature: str) -> tuple[str, ...]:
     """Returns the YAML keys that lead to a feature or to the column of a sequence."""
     sequence = sequence_of(sequences, feature)
     if sequence is None:

@@ -47,6 +47,12 @@ hour_delay: {type: target, cross: origin_at_hour}   # crosses: [{name: origin_at
             raise ValueError("give one of column, columns and cross.")
         return self
 
+    def column_types(self, name: str) -> dict[str, str]:
+        """Returns column -> type; none for a cross, whose features read its columns."""
+        if self.cross is not None:
+            return {}
+        return super().column_types(name) if self.columns is None else dict.fromkeys(self.columns, "token")
+
 
 def encoded_parts(label: Label) -> tuple[str, ...]:
     """Returns what is averaged per value: the numbers of the classes, of a binary label 1 alone, or `s` for a number.

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from fullpass.preprocessing.spec import Count, Fraction, Name, Real, SelectedBy, TaggedSpec
 
 
-class Transform(TaggedSpec):
+class TransformSpec(TaggedSpec):
     """A transform. It is an analyzer unless it is stateless."""
 
     @property
@@ -24,11 +24,11 @@ class Transform(TaggedSpec):
         return isinstance(self, StatelessTransform)
 
 
-class StatelessTransform(Transform):
+class StatelessTransform(TransformSpec):
     """A transform that never needs statistics of the train split."""
 
 
-class ZScore(Transform):
+class ZScore(TransformSpec):
     """Subtracts train's mean and divides by its standard deviation.
 
     A constant column becomes 0, and so does an unseen `key`. An analyzer. Like tft.scale_to_z_score(_per_key).
@@ -40,7 +40,7 @@ class ZScore(Transform):
     """Raw column of the groups; rows without a value are one."""
 
 
-class MinMax(Transform):
+class MinMax(TransformSpec):
     """Scales linearly: train's smallest value becomes `min`, the largest `max`.
 
     Other values fall outside [min, max] unless `clip` stands before. A constant column, or an unseen `key`, becomes the
@@ -63,7 +63,7 @@ class MinMax(Transform):
         return self
 
 
-class ScaleToGaussian(Transform):
+class ScaleToGaussian(TransformSpec):
     """Makes a heavy-tailed column nearly standard normal: the inverse of a Tukey HH distribution fitted by L-moments.
 
     A column without long tails is only standardized; a constant one becomes 0. An analyzer. Source: tft.tukey_location,
@@ -100,7 +100,7 @@ class Power(StatelessTransform):
     """0.5 is the square root, -1 the reciprocal."""
 
 
-class Clip(Transform):
+class Clip(TransformSpec):
     """Moves values outside [low, high] to the nearer end; give values, quantiles of train, or one of each.
 
     Quantiles are approximate: the rank of a bound is off by at most 0.1 % of the rows. An analyzer
@@ -141,7 +141,7 @@ class Clip(Transform):
         return self
 
 
-class QuantileScale(Transform):
+class QuantileScale(TransformSpec):
     """Maps a value to its rank in train, between 0 and 1, interpolated between quantiles.
 
     Values beyond train's range become 0 or 1; a value that spans several intervals takes their middle. An analyzer.
@@ -154,7 +154,7 @@ class QuantileScale(Transform):
     """Intervals between the interpolation points."""
 
 
-class Bucketize(Transform):
+class Bucketize(TransformSpec):
     """Converts a number to the id of its bucket: by quantiles of train (`buckets`) or given `boundaries`.
 
     Output: int64; 0 is missing, 1 is below the first boundary. A value equal to a boundary belongs above it. Equal
@@ -182,7 +182,7 @@ class Bucketize(Transform):
         return self
 
 
-class Pca(Transform):
+class Pca(TransformSpec):
     """Projects a vector onto its first `dimensions` principal components in train.
 
     Output: float32 [batch, dimensions], with mean 0 on train, unlike tft.pca, its source. An analyzer that keeps a
@@ -195,7 +195,7 @@ class Pca(Transform):
     """At most the width of the vector."""
 
 
-class VectorZScore(Transform):
+class VectorZScore(TransformSpec):
     """Standardizes each component of a vector separately, like `z_score` for a number.
 
     For vectors. Output: float32 [batch, width]. A constant component becomes 0. An analyzer.

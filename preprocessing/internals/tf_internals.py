@@ -5,7 +5,8 @@
 * `prune`, `copied_part`: a part of a graph as a function, which needs the captured tensors of a traced function. A
   saved function that is called as a whole runs all of its lookups. TensorFlow's `WrappedFunction.prune` copies each
   operation in Python, which takes three times as long.
-* `TableInitializer`: fills a table from any operations. The public initializers read one file, or hold all keys.
+* `TableInitializer`: fills a table from any operations, and from several files. The public initializers read one file,
+  or hold all keys.
 * `frozen`: formats other than the SavedModel hold variables as constants.
 * `has_computed`: whether TensorFlow has started its threads, after which a forked process would hang.
 """
@@ -19,7 +20,13 @@ from tensorflow.python.eager import context
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 from tensorflow.python.ops import lookup_ops
 
-TableInitializer = lookup_ops.TableInitializerBase
+
+class TableInitializer(lookup_ops.TableInitializerBase):
+    """Fills a table by the operation that `initialize` returns."""
+
+    def saved_with(self, asset: tf.saved_model.Asset, name: str) -> tf.saved_model.Asset:
+        """Returns a file that is saved with the table under an own name."""
+        return self._track_trackable(asset, name)
 
 
 def prune(

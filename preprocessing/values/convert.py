@@ -29,7 +29,7 @@ from fullpass.preprocessing.values.list_values import (
     flatten,
     is_list,
     lengths_of,
-    lists_of,
+    lists_of_lengths,
     sole_values,
     split_text,
     to_lists,
@@ -283,4 +283,4 @@ def _joined(lists: pa.Array) -> pa.Array:
     inner = flatten(lists)
     inner_ends = np.concatenate([[0], np.cumsum(lengths_of(inner))])
     ends = inner_ends[np.concatenate([[0], np.cumsum(lengths_of(lists))])]
-    return lists_of(flatten(inner), np.diff(ends))
+    return lists_of_lengths(flatten(inner), np.diff(ends))

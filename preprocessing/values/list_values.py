@@ -62,7 +62,7 @@ def to_lists(column: pa.Array, convert_elements: ConvertElements) -> tuple[pa.Ar
     """
     if not is_list(column.type):
         flags = as_mask(column.is_valid())
-        column = lists_of(column.drop_null(), flags.astype(np.int64))
+        column = lists_of_lengths(column.drop_null(), flags.astype(np.int64))
     lengths = lengths_of(column)
     too_long = lengths > LONGEST_LIST
     column, lengths = _emptied(column, lengths, too_long)
@@ -73,8 +73,8 @@ def to_lists(column: pa.Array, convert_elements: ConvertElements) -> tuple[pa.Ar
     problems = [(too_long, f"a list of more than {LONGEST_LIST:,} elements"), (nested, "a list of lists")]
     problems += [(_rows_with(mask, owners, len(lengths)), f"in a list: {why}") for mask, why in found]
     bad = np.any([mask for mask, _ in problems], axis=0)
-    lists, lengths = _emptied(lists_of(_filled(elements), lengths), lengths, bad)
-    return lists_of(flatten(lists), lengths), tuple(problems)
+    lists, lengths = _emptied(lists_of_lengths(_filled(elements), lengths), lengths, bad)
+    return lists_of_lengths(flatten(lists), lengths), tuple(problems)
 
 
 def length_mismatch(lists: Sequence[pa.Array]) -> np.ndarray:
@@ -83,7 +83,7 @@ def length_mismatch(lists: Sequence[pa.Array]) -> np.ndarray:
     return (lengths != lengths[0]).any(axis=0)
 
 
-def lists_of(values: pa.Array, lengths: np.ndarray, missing: np.ndarray | None = None) -> pa.Array:
+def lists_of_lengths(values: pa.Array, lengths: np.ndarray, missing: np.ndarray | None = None) -> pa.Array:
     """Returns values as large lists of these lengths; null where `missing`, bool [rows], by default where empty."""
     ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     nulls = lengths == 0 if missing is None else missing
@@ -95,7 +95,7 @@ def _emptied(lists: pa.Array, lengths: np.ndarray, bad: np.ndarray) -> tuple[pa.
     kept = np.where(bad, 0, lengths)
     if not bad.any():
         return lists, kept
-    return lists_of(flatten(lists).filter(pa.array(np.repeat(~bad, lengths))), kept), kept
+    return lists_of_lengths(flatten(lists).filter(pa.array(np.repeat(~bad, lengths))), kept), kept
 
 
 def without_inner_lists(column: pa.Array, lengths: np.ndarray) -> tuple[pa.Array, np.ndarray]:
@@ -106,7 +106,7 @@ def without_inner_lists(column: pa.Array, lengths: np.ndarray) -> tuple[pa.Array
         inner_lengths = lengths_of(inner)
         several |= _rows_with(inner_lengths > 1, np.repeat(np.arange(len(lengths)), lengths), len(lengths))
         firsts = pa.array(np.cumsum(inner_lengths) - inner_lengths, mask=inner_lengths == 0)
-        column = lists_of(flatten(inner).take(firsts), lengths)
+        column = lists_of_lengths(flatten(inner).take(firsts), lengths)
     return column, several
 
 

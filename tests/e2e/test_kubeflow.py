@@ -16,7 +16,7 @@ import yaml
 from fullpass.base.tfx_line import line
 from fullpass.components.push.push import rollback, rolled_back, served_version
 from fullpass.kubeflow.protocol import OUTCOMES_VARIABLE
-from fullpass.kubeflow.runtime.executor_input import parse
+from fullpass.kubeflow.runtime.executor_input import parse_message
 from fullpass.kubeflow.runtime.outcomes import OutcomeRecords, record_outcome
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.running.record_provenance import config_hash, source_digest
@@ -191,7 +191,7 @@ def test_a_model_that_was_not_blessed_is_told_of_with_the_reasons(runs, tmp_path
     outputs = {"artifacts": {"executor-logs": logs}, "outputFile": "/unused"}
     message = {"inputs": {"parameterValues": {"evaluated": evaluated}, "artifacts": listed}, "outputs": outputs}
     paths = {name: "/unused" for name in made} | {"evaluation": str(backend.store.path(metrics).parent)}
-    record_outcome(parse(json.dumps(message), paths, {}))
+    record_outcome(parse_message(json.dumps(message), paths, {}))
     noted = OutcomeRecords(f"{tmp_path}/taxi/outcomes", "run-7").read()
     assert noted.event == "not_blessed" and "below the minimum 0.999" in noted.message
     assert noted.facts["reasons"] == [noted.message] and noted.facts["pushed_to"] is None

@@ -18,7 +18,7 @@ from fullpass.components.report.classes import classes_section
 from fullpass.components.report.component import render
 from fullpass.components.report.dependence import dependence_section
 from fullpass.components.report.regression import errors_section
-from fullpass.components.report.report_data import Run, insight_section
+from fullpass.components.report.report_data import ReportData, insight_section
 from fullpass.pipeline.registry.root_page import ShownNode, ShownRun
 from tests.components.report.test_report import HOSTILE, data_verdict, run
 from tests.live.browser import Page, find_chromium, open_browser
@@ -103,7 +103,7 @@ def browser() -> Iterator[Page]:
         yield page
 
 
-def wide_run() -> Run:
+def wide_run() -> ReportData:
     """A run with long names, 12 classes and dates."""
     names = tuple(f"{i}: mixed conifer forest of the upper montane zone, Ponderosa" for i in range(12))
     cells = tuple(Cell(one, other, 1234, 0.0833, 0.01) for one in names for other in names)

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fullpass.components.evaluation.config import EvaluationConfig
-from fullpass.components.evaluation.evaluation_verdict import judge
+from fullpass.components.evaluation.evaluation_verdict import judge_metrics
 from fullpass.components.evaluation.measured_metrics import MeasuredRows
 from fullpass.pipeline.printing import console
 from fullpass.pipeline.registry import list_versions, locate_model
@@ -17,7 +17,7 @@ from fullpass.pipeline.registry.locate_model import LineageRecord
 from fullpass.pipeline.running.execution.display import display
 from fullpass.pipeline.running.execution.events import NodeEnded, NodeResult, RunResult, Status
 from fullpass.pipeline.running.notifications import Payload
-from fullpass.pipeline.running.run_summary import Summary
+from fullpass.pipeline.running.run_summary import RunSummary
 from fullpass.pipeline.running.show_summary import print_summary
 
 COMMANDS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -32,7 +32,7 @@ def summary(text, screen):
     rows = [MeasuredRows((), values), MeasuredRows((("zone", text),), values)]
     config = EvaluationConfig.model_validate({"slices": [["zone"]], "thresholds": {"auc": {"slices": {"min": 0.6}}}})
     result = RunResult(run_id="1", pipeline_name="p", metadata_path=Path("m"), nodes=(), seconds=1.0)
-    told = Summary(verdict=judge(rows, config, blessed=False), quarantine=(text,), report=text, model=text)
+    told = RunSummary(verdict=judge_metrics(rows, config, blessed=False), quarantine=(text,), report=text, model=text)
     print_summary(told, result, screen)
 
 

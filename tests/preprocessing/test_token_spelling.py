@@ -44,7 +44,7 @@ def test_texts_of_the_yaml_and_columns_of_arrow_follow_one_rule():
 def test_the_graph_follows_the_same_rule():
     import tensorflow as tf
 
-    from fullpass.preprocessing.expressions.tensor_ops import as_tokens as in_the_graph
+    from fullpass.preprocessing.expressions.tensor_ops import token_tensor as in_the_graph
 
     assert [text.decode() for text in in_the_graph(list(SPELLINGS)).numpy()] == list(SPELLINGS.values())
     assert in_the_graph(tf.constant([b"\xff1.0"])).numpy().tolist() == [b"\xff1.0"]

@@ -65,14 +65,14 @@ class Prepared:
         from fullpass.preprocessing.config import PreprocessingConfig
         from fullpass.trainer.config import TrainerConfig, TrainingSpec
         from fullpass.trainer.fit.training_data import load_data
-        from fullpass.trainer.input.workers import Workers
+        from fullpass.trainer.input.workers import TrainingWorkers
 
         config = TrainerConfig.model_validate(sections)
         place, strategy = config.input.compute_at, tf.distribute.get_strategy()
         declared = {**(preprocessing or self.preprocessing), "compute_at": place}
         spec = TrainingSpec(PreprocessingConfig.model_validate(declared), config, self.tft_output)
         kind = "transformed" if place == "transform" else "raw"
-        data = load_data(self.files(kind, "train"), self.files(kind, "eval"), spec, Workers(strategy))
+        data = load_data(self.files(kind, "train"), self.files(kind, "eval"), spec, TrainingWorkers(strategy))
         return data, spec, strategy
 
     def trained(

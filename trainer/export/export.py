@@ -33,7 +33,7 @@ from fullpass.trainer.export.export_files import (
     listed_files,
 )
 from fullpass.trainer.export.run_provenance import read_run_facts
-from fullpass.trainer.export.sample_requests import rest_body, to_columns, to_json, to_row, warmup_log
+from fullpass.trainer.export.sample_requests import request_json, rest_body, to_columns, to_row, warmup_log
 from fullpass.trainer.export.signatures import Served, column_keys, feature_keys, signatures_of
 from fullpass.trainer.input.raw_tensors import DTYPES
 from fullpass.trainer.models.model_inputs import apply_model
@@ -72,12 +72,12 @@ def export_model(
         _write(f"{pending}/{EXTRA}/{path}", content)
     _write_requests(f"{pending}/{EXTRA}", served.columns, samples)
     network = _write_network(served, pending)
-    described = describe(served, name, source) | dict(facts) | {"network": network, FILES: listed_files(pending)}
+    described = _describe(served, name, source) | dict(facts) | {"network": network, FILES: listed_files(pending)}
     _write(f"{pending}/{DESCRIPTION}", state_file.encode(described, indent=2).decode())
     tf.io.gfile.rename(pending, directory)
 
 
-def describe(served: Served, name: str, source: Mapping[str, Any]) -> dict[str, Any]:
+def _describe(served: Served, name: str, source: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the content of `fullpass.json`: the inputs and outputs of the model, and its run."""
     keys = column_keys(tuple(served.columns))
     columns = [{"name": c.name, "key": keys[c.name], **_described(c)} for c in served.columns.values()]
@@ -123,7 +123,7 @@ def _write_network(served: Served, folder: str) -> dict[str, Any]:
 def _write_requests(folder: str, columns: Mapping[str, RawColumn], samples: Sequence[bytes]) -> None:
     keys = column_keys(tuple(columns))
     rows = [to_row(example, columns) for example in samples]
-    _write(f"{folder}/requests.jsonl", "".join(to_json(row) + "\n" for row in rows))
+    _write(f"{folder}/requests.jsonl", "".join(request_json(row) + "\n" for row in rows))
     _write(f"{folder}/request.json", rest_body(rows, columns, keys, SERVING_RAW))
     values = to_columns(rows, columns)
     raw = {keys[name]: tf.constant(values[name], DTYPES[column.type]) for name, column in columns.items()}

@@ -16,7 +16,7 @@ import tensorflow as tf
 from fullpass.preprocessing.apply.column_tensors import number_as_text
 from fullpass.preprocessing.columns.raw_columns import RawColumn, raw_columns
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.expressions.tensor_ops import as_tokens
+from fullpass.preprocessing.expressions.tensor_ops import token_tensor
 from fullpass.preprocessing.values.convert import convert_raw
 from fullpass.preprocessing.values.row_keys import KEY, KEY_MARK, TABLES, is_key_text, text_rules
 from fullpass.trainer.input.raw_tensors import DTYPES, missing_value, to_dense, to_sparse
@@ -110,4 +110,4 @@ def _tokens(raw: Mapping[str, tf.SparseTensor], column: RawColumn) -> tf.Tensor:
     if _key(column.name) in raw:
         column = RawColumn(_key(column.name), "string")
     dense = to_dense(raw[column.name], column)
-    return as_tokens(dense) if column.type == "string" else number_as_text(dense).values
+    return token_tensor(dense) if column.type == "string" else number_as_text(dense).values

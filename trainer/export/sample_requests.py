@@ -62,7 +62,7 @@ def to_columns(rows: Sequence[Row], columns: Mapping[str, RawColumn]) -> dict[st
     return {name: _column([row[name] for row in rows], column) for name, column in columns.items()}
 
 
-def to_json(value: Any) -> str:
+def request_json(value: Any) -> str:
     """Returns a row or a request as one line of JSON.
 
     Bytes that are not UTF-8 become `{"b64": ...}`, which TF Serving reads. The line breaks of Unicode are escaped. NaN
@@ -83,7 +83,7 @@ def rest_body(rows: Sequence[Row], columns: Mapping[str, RawColumn], keys: Mappi
     empty = [name for name in columns if all(row[name] is None for row in rows) and not columns[name].many]
     omitted = empty[1:] if len(empty) == len(columns) else empty
     given = {keys[name]: [] if name in omitted else values[name] for name in columns}
-    return to_json({"signature_name": signature, "inputs": given})
+    return request_json({"signature_name": signature, "inputs": given})
 
 
 def warmup_log(signature: str, inputs: Mapping[str, tf.Tensor]) -> bytes:

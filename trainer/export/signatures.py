@@ -35,7 +35,7 @@ import keras
 import tensorflow as tf
 import tensorflow_transform as tft
 
-from fullpass.preprocessing.apply.transform_graph import TransformGraph, missing_column, rows_of
+from fullpass.preprocessing.apply.transform_graph import TransformGraph, missing_column, raw_row_count
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN, feature_names, input_name
 from fullpass.preprocessing.columns.raw_columns import ROW_BITS, SPAN_FILE_BITS, RawColumn, request_columns
 from fullpass.preprocessing.features.label import Label
@@ -44,7 +44,7 @@ from fullpass.trainer.export.eval_scores import scores_of
 from fullpass.trainer.export.export_files import SERVING_DEFAULT, SERVING_FEATURES, SERVING_RAW, TRANSFORM_FEATURES
 from fullpass.trainer.export.joined_tables import JoinedTable
 from fullpass.trainer.input.decoder import as_pixels, with_dense_label
-from fullpass.trainer.input.raw_tensors import DTYPES, dense_shape, names_by_dtype, no_rows, to_sparse
+from fullpass.trainer.input.raw_tensors import DTYPES, dense_shape, empty_column, names_by_dtype, to_sparse
 from fullpass.trainer.loss_config import levels_of
 from fullpass.trainer.models.model_inputs import apply_model, transformed_outputs
 from fullpass.trainer.models.tasks import probabilities_of
@@ -168,9 +168,9 @@ def request_signatures(
         spec: The columns that `predict` takes, as sparse tensors.
     """
     known = {name: spec[name] for name in columns}
-    default = _of_examples(known, lambda raw: predict(completed(tables, raw, spec, rows_of(raw))))
+    default = _of_examples(known, lambda raw: predict(completed(tables, raw, spec, raw_row_count(raw))))
     keys = column_keys(tuple(columns))
-    absent = {name: tf.constant(no_rows(c), DTYPES[c.type]) for name, c in columns.items()}
+    absent = {name: tf.constant(empty_column(c), DTYPES[c.type]) for name, c in columns.items()}
 
     def serving_raw(*values: tf.Tensor) -> dict[str, tf.Tensor]:
         given = dict(zip(columns, values, strict=True))

@@ -83,13 +83,13 @@ class Checkpoints:
         self.saves, self.seconds = self.saves + 1, self.seconds + self._last
 
 
-def remove(folder: str) -> None:
+def remove_checkpoints(folder: str) -> None:
     """Removes the checkpoints of a training."""
     if tf.io.gfile.exists(folder):
         tf.io.gfile.rmtree(folder)
 
 
-def prune(folder: str) -> None:
+def prune_checkpoints(folder: str) -> None:
     """Removes checkpoints of other trainings in the parent of `folder` that are older than two weeks."""
     work = os.path.dirname(folder)
     for name in tf.io.gfile.listdir(work) if tf.io.gfile.exists(work) else ():

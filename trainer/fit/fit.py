@@ -23,7 +23,7 @@ from fullpass.trainer.fit.steps import Loop, LoopResult, Steps
 from fullpass.trainer.fit.tensorboard import Profile
 from fullpass.trainer.input.sharding import Batches
 from fullpass.trainer.input.split_counts import rows_not_finite
-from fullpass.trainer.input.workers import Workers
+from fullpass.trainer.input.workers import TrainingWorkers
 
 Report = Callable[[int, int, str, str, float | None], None]
 """Is called like `progress.report` while training runs."""
@@ -116,7 +116,7 @@ class _Run:
     def __init__(self, fit: Fit, train: Batches, evaluation: Batches, stops: list[int]):
         self._fit, self._train, self._evaluation, self._stops = fit, train, evaluation, stops
         self._steps, self._model = fit.steps, fit.steps.model
-        self._workers = Workers(fit.steps.strategy)
+        self._workers = TrainingWorkers(fit.steps.strategy)
         self._state = TrainingState()
         with tf.device("CPU"):
             self._best = [tf.Variable(weight, trainable=False) for weight in self._model.get_weights()]

@@ -81,7 +81,7 @@ class SampledRows:
             yield {name: tf.convert_to_tensor(dense(features[name][at : at + size])) for name in read}
 
 
-def rows_of(network: Network, max_rows: int) -> int:
+def rows_to_sample(network: Network, max_rows: int) -> int:
     """Returns the number of rows to sample: `max_rows`, or fewer with more than 16 MB of pixels, but at least 100."""
     return min(max_rows, max(_MIN_ROWS, _PIXELS // network.pixels)) if network.pixels else max_rows
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from fullpass.base.errors import UserError
 from fullpass.trainer.config import TrainingConfig
-from fullpass.trainer.fit.worker_cluster import Cluster, read_cluster, wait_for_workers
+from fullpass.trainer.fit.worker_cluster import WorkerCluster, read_cluster, wait_for_workers
 
 _TENSOR_CORES = (7, 0)
 _BFLOAT16_CORES = (8, 0)
@@ -90,7 +90,7 @@ def precision(config: TrainingConfig) -> Iterator[str]:
         keras.config.set_dtype_policy(before)
 
 
-def _found(cluster: Cluster | None) -> str:
+def _found(cluster: WorkerCluster | None) -> str:
     if cluster is not None and len(cluster.addresses) > 1:
         return "multi_worker"
     if os.environ.get("TPU_NAME") or tf.config.list_physical_devices("TPU"):
@@ -115,7 +115,7 @@ def _mirrored() -> tf.distribute.Strategy:
     return tf.distribute.MirroredStrategy([device.name for device in devices])
 
 
-def _multi_worker(cluster: Cluster | None, seconds: float) -> tf.distribute.Strategy:
+def _multi_worker(cluster: WorkerCluster | None, seconds: float) -> tf.distribute.Strategy:
     if cluster is None:
         raise UserError(
             "training.distribution is multi_worker, but the environment variable TF_CONFIG names no workers. Set it on "

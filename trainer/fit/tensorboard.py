@@ -9,7 +9,7 @@ VALIDATION = "validation"
 _EVALUATION = "val_"
 
 
-class Curves:
+class CurveWriter:
     """Writes the metrics of each epoch into `folder`/train and `folder`/validation, and flushes them."""
 
     def __init__(self, folder: str):

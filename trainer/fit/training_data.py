@@ -14,7 +14,7 @@ from fullpass.trainer.input.input_plan import graph_digest, plan_reading
 from fullpass.trainer.input.load_split import RowSpec, Split, load_split
 from fullpass.trainer.input.placement import FeaturePlacement, InModel, placement_of
 from fullpass.trainer.input.sharding import SplitShard, load_shard
-from fullpass.trainer.input.workers import Workers
+from fullpass.trainer.input.workers import TrainingWorkers
 from fullpass.trainer.models.class_labels import check_label, check_loss, class_names
 from fullpass.trainer.models.model_inputs import transformed_outputs
 from fullpass.trainer.models.train_statistics import (
@@ -61,7 +61,7 @@ def load_data(
     train_files: Sequence[str],
     eval_files: Sequence[str],
     spec: TrainingSpec,
-    workers: Workers,
+    workers: TrainingWorkers,
     validation_files: Sequence[str] = (),
 ) -> TrainingData:
     """Reads this worker's shard of all splits, and checks that there is something to learn.

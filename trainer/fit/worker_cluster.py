@@ -18,7 +18,7 @@ _POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
-class Cluster:
+class WorkerCluster:
     """The workers of a training.
 
     Attributes:
@@ -30,7 +30,7 @@ class Cluster:
     own: int
 
 
-def read_cluster() -> Cluster | None:
+def read_cluster() -> WorkerCluster | None:
     """Returns the cluster in the environment variable TF_CONFIG; None if it is not set or names no workers.
 
     Raises:
@@ -53,15 +53,15 @@ def read_cluster() -> Cluster | None:
     tasks = list(addresses)
     task = config.get("task")
     if len(tasks) == 1 and task is None:
-        return Cluster(tuple(addresses.values()), 0)
+        return WorkerCluster(tuple(addresses.values()), 0)
     own = (task.get("type"), task.get("index")) if isinstance(task, dict) else None
     if own not in addresses:
         known = ", ".join(f"{role} {index}" for role, index in tasks)
         raise _invalid(f"has a task that is not one of its workers ({known}): task: {json.dumps(task)}", text)
-    return Cluster(tuple(addresses.values()), tasks.index(own))
+    return WorkerCluster(tuple(addresses.values()), tasks.index(own))
 
 
-def wait_for_workers(cluster: Cluster, seconds: float) -> None:
+def wait_for_workers(cluster: WorkerCluster, seconds: float) -> None:
     """Waits until every other worker has opened its port.
 
     This worker keeps its own port open meanwhile, so that the others find it.

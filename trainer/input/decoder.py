@@ -14,7 +14,7 @@ from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.trainer.input.placement import FeaturePlacement
 from fullpass.trainer.input.raw_tensors import to_dense
-from fullpass.trainer.records.blocks import IMAGE_RANK, Block, Column, Layout, without_gaps
+from fullpass.trainer.records.blocks import IMAGE_RANK, Block, Layout, PackedColumn, without_gaps
 from fullpass.trainer.records.record_files import BLOCK_ROWS, read_records
 
 Decode = Callable[[tf.Tensor], Block]
@@ -148,9 +148,9 @@ def stored_layout(decode: Decode) -> Layout | None:
     columns = []
     for name, spec in decode.stored.items():
         if isinstance(spec, tf.io.FixedLenFeature):
-            columns.append(Column(name, spec.dtype.name, tuple(spec.shape)))
+            columns.append(PackedColumn(name, spec.dtype.name, tuple(spec.shape)))
         elif isinstance(spec, tf.io.RaggedFeature) and name != LABEL:  # decoding makes a label dense
-            columns.append(Column(name, spec.dtype.name, ragged=True))
+            columns.append(PackedColumn(name, spec.dtype.name, ragged=True))
         else:
             return None
     return Layout(tuple(columns))

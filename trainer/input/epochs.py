@@ -18,7 +18,7 @@ from fullpass.trainer.records.blocks import (
     Block,
     Layout,
     Packed,
-    Rows,
+    PackedRows,
     join,
     memory_bytes,
     pack_weighted,
@@ -102,7 +102,7 @@ def batches_of(
     """
 
     def cut(window: Packed) -> tf.data.Dataset:
-        rows = Rows(window)
+        rows = PackedRows(window)
         starts = tf.data.Dataset.range(0, row_count(window), order.batch_size)
         return starts.map(lambda start: rows.take(start, start + order.batch_size))
 
@@ -131,7 +131,7 @@ def batches_of(
 @tf.autograph.experimental.do_not_convert
 def windows_in_memory(packed: Packed, order: BatchOrder) -> Windows:
     """Returns windows of rows in memory; all of them are shuffled together, whatever the size of a window."""
-    count, rows = int(row_count(packed)), Rows(packed)
+    count, rows = int(row_count(packed)), PackedRows(packed)
     size = _chunk_rows(count, memory_bytes(packed), order.batch_size)
 
     def windows(number: tf.Tensor, skip_batches: tf.Tensor) -> tf.data.Dataset:
@@ -199,8 +199,8 @@ def _whole_batches(windows: tf.data.Dataset, layout: Layout, batch_size: int, dr
         (rest, dropping), (window, last) = state, element
         count = row_count(window)
         dropped = tf.minimum(dropping, count)
-        joined = join([rest, Rows(window).take(dropped, count)])
-        count, rows = row_count(joined), Rows(joined)
+        joined = join([rest, PackedRows(window).take(dropped, count)])
+        count, rows = row_count(joined), PackedRows(joined)
         whole = tf.where(last, count, count // batch_size * batch_size)
         return (rows.take(whole, count), dropping - dropped), rows.take(0, whole)
 
@@ -216,7 +216,7 @@ def _own_shard(windows: tf.data.Dataset, order: BatchOrder) -> tf.data.Dataset:
         numbers = tf.range(row_count(window), dtype=tf.int64)
         batch = before + numbers // order.batch_size
         own = tf.boolean_mask(numbers, batch % order.shards == order.shard)
-        return before + tf.size(numbers, tf.int64) // order.batch_size, Rows(window).gather(own)
+        return before + tf.size(numbers, tf.int64) // order.batch_size, PackedRows(window).gather(own)
 
     return windows.scan(tf.constant(0, tf.int64), step)
 
@@ -224,7 +224,7 @@ def _own_shard(windows: tf.data.Dataset, order: BatchOrder) -> tf.data.Dataset:
 def _filled(layout: Layout, rows: Packed, size: int) -> Block:
     """Returns `size` rows: the given rows, then repetitions with weight 0, which do not change batch statistics."""
     count = tf.cast(row_count(rows), tf.int32)
-    block = layout.unpack(Rows(rows).gather(tf.range(size, dtype=tf.int32) % count))
+    block = layout.unpack(PackedRows(rows).gather(tf.range(size, dtype=tf.int32) % count))
     weight = tf.where(tf.range(size) < count, block[EXAMPLE_WEIGHT], 0.0)
     return {**block, EXAMPLE_WEIGHT: weight}
 

@@ -42,7 +42,7 @@ from fullpass.trainer.input.split_counts import (
     no_rows,
     rows_not_finite,
 )
-from fullpass.trainer.records.blocks import Block, Chunk, Layout, Packed, Rows, join_and_free, row_count
+from fullpass.trainer.records.blocks import Block, Chunk, Layout, Packed, PackedRows, join_and_free, row_count
 from fullpass.trainer.records.columns import DamagedColumns, SplitColumns, find_columns
 from fullpass.trainer.records.record_files import BLOCK_ROWS
 
@@ -109,7 +109,7 @@ class Split:
             if held is None:
                 ascending = np.argsort(numbers)
                 held, numbers = self._gathered(numbers[ascending]), np.argsort(ascending)
-            kept = Rows(held)
+            kept = PackedRows(held)
         for first in range(0, len(numbers), size):
             with tf.device("CPU:0"):
                 block = self.layout.unpack(kept.gather(tf.constant(numbers[first : first + size])))
@@ -128,7 +128,7 @@ class Split:
             last = first + int(row_count(window))
             here = numbers[np.searchsorted(numbers, first) : np.searchsorted(numbers, last)] - first
             if len(here):
-                parts.append(Rows(window).gather(tf.constant(here)))
+                parts.append(PackedRows(window).gather(tf.constant(here)))
             first = last
         return join_and_free(parts)
 

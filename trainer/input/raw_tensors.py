@@ -82,7 +82,7 @@ def to_request(
         keys: Raw column -> name of its input.
     """
     return {
-        keys[name]: tf.constant(values[name] if name in values else no_rows(column), DTYPES[column.type])
+        keys[name]: tf.constant(values[name] if name in values else empty_column(column), DTYPES[column.type])
         for name, column in columns.items()
     }
 
@@ -99,6 +99,6 @@ def dense_shape(column: RawColumn) -> tuple[int | None, ...]:
     return (None, column.width) if column.type == "vector" else (None,)
 
 
-def no_rows(column: RawColumn) -> np.ndarray:
+def empty_column(column: RawColumn) -> np.ndarray:
     """Returns a dense column without rows, which means missing in every row."""
     return np.zeros([size or 0 for size in dense_shape(column)], object if column.type == "string" else np.float32)

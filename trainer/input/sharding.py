@@ -11,7 +11,7 @@ from fullpass.base.errors import UserError
 from fullpass.trainer.input.epochs import BatchOrder
 from fullpass.trainer.input.load_split import Split
 from fullpass.trainer.input.split_counts import SUMMED, SplitCounts
-from fullpass.trainer.input.workers import Workers
+from fullpass.trainer.input.workers import TrainingWorkers
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class SplitShard:
     counts: SplitCounts
     by_file: bool
     weighted_rows: tuple[int, ...]
-    workers: Workers
+    workers: TrainingWorkers
 
     def steps(self, batch_size: int) -> int:
         """Returns the steps of an epoch with `batch_size` rows per replica, enough for the largest shard."""
@@ -76,7 +76,7 @@ class SplitShard:
         return Batches(begin, steps)
 
 
-def load_shard(files: Sequence[str], workers: Workers, load: Callable[[tuple[str, ...]], Split]) -> SplitShard:
+def load_shard(files: Sequence[str], workers: TrainingWorkers, load: Callable[[tuple[str, ...]], Split]) -> SplitShard:
     """Loads this worker's shard of a split.
 
     Files are assigned so that all workers have about the same number of bytes. If there are too few files for that,
@@ -114,7 +114,7 @@ def divide(sizes: Sequence[int], parts: int) -> list[list[int]]:
     return [sorted(numbers) for numbers in chosen]
 
 
-def _own_files(files: Sequence[str], workers: Workers) -> tuple[str, ...] | None:
+def _own_files(files: Sequence[str], workers: TrainingWorkers) -> tuple[str, ...] | None:
     """Returns the files of this worker, or None if files cannot be divided evenly."""
     if workers.count == 1:
         return tuple(files)
@@ -126,7 +126,7 @@ def _own_files(files: Sequence[str], workers: Workers) -> tuple[str, ...] | None
     return tuple(files[number] for number in parts[workers.index])
 
 
-def _aggregated(own: SplitCounts, workers: Workers) -> SplitCounts:
+def _aggregated(own: SplitCounts, workers: TrainingWorkers) -> SplitCounts:
     """Returns the counts of all workers together."""
     mine = {name: np.asarray(getattr(own, name)) for name in SUMMED}
     flat = np.concatenate([value.ravel() for value in mine.values()])

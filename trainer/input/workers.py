@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 
-class Workers:
+class TrainingWorkers:
     """All workers that train together; a machine that trains alone is one worker."""
 
     def __init__(self, strategy: tf.distribute.Strategy):

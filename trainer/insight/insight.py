@@ -9,7 +9,7 @@ import tensorflow as tf
 from sklearn import metrics, tree
 
 from fullpass.preprocessing.features.label import Task
-from fullpass.trainer.fit.sampled_rows import SampledRows, rows_of, sample_rows
+from fullpass.trainer.fit.sampled_rows import SampledRows, rows_to_sample, sample_rows
 from fullpass.trainer.fit.training_data import TrainingData
 from fullpass.trainer.insight.permutation_importance import measure_importance
 from fullpass.trainer.insight.simple_reference import measure_reference
@@ -36,8 +36,8 @@ def measure_insight(network: Network, data: TrainingData, threshold: float | Non
         threshold: The probability above which the export predicts class 1; None if it predicts the likeliest class.
     """
     task = network.config.label.task
-    train = sample_rows(data.train.split, data.in_model, rows_of(network, TRAIN_ROWS))
-    evaluation = sample_rows(data.evaluation.split, data.in_model, rows_of(network, EVAL_ROWS))
+    train = sample_rows(data.train.split, data.in_model, rows_to_sample(network, TRAIN_ROWS))
+    evaluation = sample_rows(data.evaluation.split, data.in_model, rows_to_sample(network, EVAL_ROWS))
     reference = measure_reference(network, train, evaluation, task)
     suspicious = reference is not None and _almost_perfect(reference, evaluation, task)
     return {

@@ -87,7 +87,7 @@ def _dcn(inputs: Mapping[str, ModelInput], classes: int, config: Dcn) -> keras.K
     crossed = features
     kind = "cross" if config.low_rank is None else "cross_low_rank"
     for i in range(config.cross_layers):
-        cross = Cross(config.low_rank, name=f"{kind}_{i}")
+        cross = CrossLayer(config.low_rank, name=f"{kind}_{i}")
         rows = columns if config.low_rank is None else None
         crossed = declare_axes(cross, kernel=(rows, columns), down=(columns, None), bias=(columns,))(features, crossed)
     deep = _logits_of(hidden_layers(features, config, columns), classes)
@@ -100,7 +100,7 @@ _LOGITS: Mapping[type, Callable[..., keras.KerasTensor]] = {Linear: _linear, Mlp
 """Kind of network -> function from (inputs, classes, config) to logits [batch, classes]."""
 
 
-class Cross(keras.layers.Layer):
+class CrossLayer(keras.layers.Layer):
     """One cross layer: x0, x [batch, n] -> x0 * (W x + b) + x [batch, n].
 
     W is n x n, or the product of n x rank and rank x n. Source: Wang et al. 2021, DCN V2, equations 1 and 4.

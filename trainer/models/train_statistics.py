@@ -16,7 +16,7 @@ from fullpass.trainer.input.epochs import BatchOrder
 from fullpass.trainer.input.load_split import Split
 from fullpass.trainer.input.placement import InModel, with_model_features
 from fullpass.trainer.input.split_counts import SplitCounts
-from fullpass.trainer.input.workers import Workers
+from fullpass.trainer.input.workers import TrainingWorkers
 from fullpass.trainer.models.class_labels import class_factors, class_names
 from fullpass.trainer.models.model_inputs import transformed_outputs
 
@@ -51,7 +51,7 @@ class TrainStatistics:
 
 
 def train_statistics(
-    spec: TrainingSpec, split: Split, counts: SplitCounts, in_model: InModel | None, workers: Workers
+    spec: TrainingSpec, split: Split, counts: SplitCounts, in_model: InModel | None, workers: TrainingWorkers
 ) -> TrainStatistics:
     """Returns the statistics of the train split; they are the same on all workers."""
     names = class_names(spec.preprocessing.label, spec.tft_output)
@@ -102,7 +102,7 @@ def knots_of(values: np.ndarray) -> np.ndarray:
     return np.array([*kept, *[kept[-1]] * (BINS + 1 - len(kept))], np.float32)
 
 
-def _agreed(knots: Knots, workers: Workers) -> Knots:
+def _agreed(knots: Knots, workers: TrainingWorkers) -> Knots:
     """Returns the mean of the knots of all workers, so that they build the same model."""
     if not knots:
         return knots
@@ -111,7 +111,9 @@ def _agreed(knots: Knots, workers: Workers) -> Knots:
     return dict(zip(knots, mean.astype(np.float32), strict=True))
 
 
-def pixel_moments(split: Split, features: Sequence[Output], in_model: InModel | None, workers: Workers) -> PixelMoments:
+def pixel_moments(
+    split: Split, features: Sequence[Output], in_model: InModel | None, workers: TrainingWorkers
+) -> PixelMoments:
     """Returns the moments that normalise the pixels of each image; they are the same on all workers.
 
     Args:

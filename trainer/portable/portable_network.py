@@ -187,7 +187,7 @@ def _affine(_: _Rebuilt, layer: layers.Affine, x: Any) -> Any:
     return ops.add(ops.multiply(x, float(layer.scale)), np.asarray(layer.offset, np.float32))
 
 
-def _cross(_: _Rebuilt, layer: networks.Cross, first: Any, x: Any) -> Any:
+def _cross(_: _Rebuilt, layer: networks.CrossLayer, first: Any, x: Any) -> Any:
     projected = x
     if layer.rank is not None:
         projected = _with_weights(keras.layers.Dense(layer.rank, use_bias=False), x, [_array(layer.down)])
@@ -299,7 +299,7 @@ _REBUILD: Mapping[type, Callable[..., Any]] = {
     layers.IdWeights: _id_weights,
     layers.Bias: _bias,
     layers.Affine: _affine,
-    networks.Cross: _cross,
+    networks.CrossLayer: _cross,
     members.MemberDense: _member_dense,
     members.MemberLogits: _member_logits,
     members.MeanOfMembers: lambda _, layer, logits: ops.mean(logits, axis=1),

@@ -20,15 +20,15 @@ IMAGE_RANK = 4
 
 
 Block = dict[str, tf.Tensor | tf.RaggedTensor]
-"""Rows of transformed features by name: dense [rows, ...] or ragged [rows, (ids)]."""
+"""PackedRows of transformed features by name: dense [rows, ...] or ragged [rows, (ids)]."""
 
 Packed = dict[str, tf.Tensor]
-"""Rows packed by a `Layout`: `dense/<dtype>` is [rows, width]; a ragged feature is `lengths/<feature>`, int64
+"""PackedRows packed by a `Layout`: `dense/<dtype>` is [rows, width]; a ragged feature is `lengths/<feature>`, int64
 [rows], and `values/<feature>`, [ids]."""
 
 
 @dataclass(frozen=True)
-class Column:
+class PackedColumn:
     """One transformed feature in a layout.
 
     Attributes:
@@ -51,7 +51,7 @@ class Column:
 class Layout:
     """How the features of a block are packed."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[PackedColumn, ...]
 
     def to_json(self) -> list[dict[str, Any]]:
         """Returns the layout as JSON-compatible data for `from_json`."""
@@ -60,7 +60,7 @@ class Layout:
     @classmethod
     def from_json(cls, columns: Sequence[Mapping[str, Any]]) -> "Layout":
         """Restores a layout from the data of `to_json`."""
-        return cls(tuple(Column(**{**column, "shape": tuple(column["shape"])}) for column in columns))
+        return cls(tuple(PackedColumn(**{**column, "shape": tuple(column["shape"])}) for column in columns))
 
     def pack(self, block: Block) -> Packed:
         """Packs the rows of a block."""
@@ -129,11 +129,11 @@ class Layout:
         values = {_values(column): (tf.as_dtype(column.dtype), ()) for column in self._ragged()}
         return {**dense, **lengths, **values}
 
-    def _dense(self) -> dict[str, list[Column]]:
+    def _dense(self) -> dict[str, list[PackedColumn]]:
         dtypes = sorted({column.dtype for column in self.columns if not column.ragged})
         return {d: [column for column in self.columns if column.dtype == d and not column.ragged] for d in dtypes}
 
-    def _ragged(self) -> list[Column]:
+    def _ragged(self) -> list[PackedColumn]:
         return [column for column in self.columns if column.ragged]
 
 
@@ -161,7 +161,7 @@ def row_count(packed: Packed) -> tf.Tensor:
     return tf.shape(packed[key], out_type=tf.int64)[0]
 
 
-class Rows:
+class PackedRows:
     """Packed rows that are sliced or gathered many times: the starts of ragged rows are computed once."""
 
     def __init__(self, packed: Packed):
@@ -221,7 +221,7 @@ def join_and_free(parts: list[Packed]) -> Packed:
 def shuffle(packed: Packed, seed: tf.Tensor) -> Packed:
     """Returns all rows in an order that depends on `seed` alone, int64 [2]."""
     order = tf.random.experimental.stateless_shuffle(tf.range(row_count(packed), dtype=tf.int64), seed=seed)
-    return Rows(packed).gather(order)
+    return PackedRows(packed).gather(order)
 
 
 def memory_bytes(packed: Packed) -> int:
@@ -238,25 +238,25 @@ def _text_bytes(text: tf.Tensor) -> int:
     return 24 * text.shape.num_elements() + int(tf.reduce_sum(tf.where(lengths > 22, lengths, 0)))
 
 
-def _column(name: str, value: tf.Tensor | tf.RaggedTensor) -> Column:
+def _column(name: str, value: tf.Tensor | tf.RaggedTensor) -> PackedColumn:
     if isinstance(value, tf.RaggedTensor):
-        return Column(name, value.dtype.name, ragged=True)
-    return Column(name, value.dtype.name, tuple(value.shape[1:].as_list()))
+        return PackedColumn(name, value.dtype.name, ragged=True)
+    return PackedColumn(name, value.dtype.name, tuple(value.shape[1:].as_list()))
 
 
-def _runs(columns: Sequence[Column]) -> list[list[Column]]:
+def _runs(columns: Sequence[PackedColumn]) -> list[list[PackedColumn]]:
     """Returns the columns of a matrix in runs: adjacent scalar columns, the most common kind, form one run.
 
     One operation serves a whole run, and a graph of few operations takes half the time to trace and start.
     """
-    runs: list[list[Column]] = []
+    runs: list[list[PackedColumn]] = []
     for plain, group in groupby(columns, key=lambda column: column.shape == ()):
         run = list(group)
         runs += [run] if plain else [[column] for column in run]
     return runs
 
 
-def _side_by_side(block: Block, run: Sequence[Column]) -> tf.Tensor:
+def _side_by_side(block: Block, run: Sequence[PackedColumn]) -> tf.Tensor:
     """Returns the features of a run as [rows, width]."""
     values = [_shaped(block[column.name], column) for column in run]
     if run[0].shape == ():
@@ -264,11 +264,11 @@ def _side_by_side(block: Block, run: Sequence[Column]) -> tf.Tensor:
     return values[0] if len(run[0].shape) == 1 else tf.reshape(values[0], [-1, run[0].width])
 
 
-def _shaped(value: tf.Tensor, column: Column) -> tf.Tensor:
+def _shaped(value: tf.Tensor, column: PackedColumn) -> tf.Tensor:
     return tf.ensure_shape(value, [None, *column.shape]) if value.shape.rank is None else value
 
 
-def _split_run(matrix: tf.Tensor, run: Sequence[Column]) -> Block:
+def _split_run(matrix: tf.Tensor, run: Sequence[PackedColumn]) -> Block:
     """Returns the features of a run, from [rows, width]."""
     if run[0].shape == ():
         return dict(zip((column.name for column in run), tf.unstack(matrix, len(run), axis=1), strict=True))
@@ -279,11 +279,11 @@ def _matrix(dtype: str) -> str:
     return f"dense/{dtype}"
 
 
-def _lengths(column: Column) -> str:
+def _lengths(column: PackedColumn) -> str:
     return f"lengths/{column.name}"
 
 
-def _values(column: Column) -> str:
+def _values(column: PackedColumn) -> str:
     return f"values/{column.name}"
 
 
@@ -342,7 +342,7 @@ def pack_weighted(layout: Layout, block: Block) -> Packed:
     return tf.cond(
         tf.reduce_all(used),
         lambda: {key: tf.identity(value) for key, value in packed.items()},
-        lambda: Rows(packed).gather(tf.where(used)[:, 0]),
+        lambda: PackedRows(packed).gather(tf.where(used)[:, 0]),
     )
 
 

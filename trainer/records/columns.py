@@ -21,7 +21,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from fullpass.base import state_file
 from fullpass.base.errors import UserError
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, ROW_ID
-from fullpass.trainer.records.blocks import IMAGE_RANK, Block, Chunk, Column, Layout, Packed
+from fullpass.trainer.records.blocks import IMAGE_RANK, Block, Chunk, Layout, Packed, PackedColumn
 
 FOLDER = "columns"
 """The folder of the columns in the artifact of transformed examples."""
@@ -143,7 +143,9 @@ def layout_of_schema(schema: schema_pb2.Schema) -> Layout | None:
         if feature.type not in _DTYPES or len(shape) >= IMAGE_RANK - 1 or 0 in shape:
             return None
         if feature.name != ROW_ID:
-            columns.append(Column(feature.name, _DTYPES[feature.type], shape, ragged=not feature.HasField("shape")))
+            columns.append(
+                PackedColumn(feature.name, _DTYPES[feature.type], shape, ragged=not feature.HasField("shape"))
+            )
     return Layout(tuple(columns))
 
 

@@ -31,9 +31,9 @@ from fullpass.trainer.trees.rounds import (
     CATEGORIES,
     ROUNDS,
     Rounds,
+    booster_parameters,
     choose_categories,
     choose_thresholds,
-    parameters,
     regrow,
     threads_for,
 )
@@ -126,7 +126,7 @@ def grow_trees(
     names = logit_names(label.task, data.statistics.names, training.loss)
     check_memory(data.train.counts.weighted_rows, columns.width, len(names))
     threads = threads_for(data.train.counts.weighted_rows, columns.width)
-    settings = parameters(_trees(spec), training, label.task, len(data.statistics.names), threads)
+    settings = booster_parameters(_trees(spec), training, label.task, len(data.statistics.names), threads)
 
     def read(batch: Batch, _: np.ndarray) -> np.ndarray:
         return apply_model(reader, batch[0], training=False).numpy()

@@ -45,7 +45,9 @@ def threads_for(rows: int, columns: int) -> int:
     return max(1, min(usable_cores(), rows * columns // _CELLS_OF_THREAD))
 
 
-def parameters(model: Trees, training: TrainingConfig, task: Task, classes: int, threads: int) -> list[dict[str, Any]]:
+def booster_parameters(
+    model: Trees, training: TrainingConfig, task: Task, classes: int, threads: int
+) -> list[dict[str, Any]]:
     """Returns the parameters of each booster; `loss: quantile` has one per level, all else one."""
     common = {
         "num_leaves": model.leaves,

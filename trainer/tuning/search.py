@@ -20,17 +20,23 @@ from fullpass.base.errors import UserError
 from fullpass.base.progress import report
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.config import CheckpointConfig, TrainerConfig
-from fullpass.trainer.fit.checkpoints import folder_for, prune, remove, write_json
+from fullpass.trainer.fit.checkpoints import folder_for, prune_checkpoints, remove_checkpoints, write_json
 from fullpass.trainer.fit.fit import OnEpoch
 from fullpass.trainer.fit.strategy import choose_strategy
-from fullpass.trainer.fit.tensorboard import VALIDATION, Curves
+from fullpass.trainer.fit.tensorboard import VALIDATION, CurveWriter
 from fullpass.trainer.fit.training_data import TrainingData, load_data, sized
 from fullpass.trainer.fit.training_inputs import TrainingInputs, parse_fn_args
-from fullpass.trainer.input.workers import Workers
+from fullpass.trainer.input.workers import TrainingWorkers
 from fullpass.trainer.internals.keras_internals import oracle_file, retries_waiting, trial_file, tuner_file
 from fullpass.trainer.train import RunOptions, train
 from fullpass.trainer.tuning.config import CURVES_ENTRY, CURVES_FOLDER, Choices, Range, TuningConfig
-from fullpass.trainer.tuning.search_space import LARGER_IS_BETTER, OBJECTIVES, decode, encode, with_values
+from fullpass.trainer.tuning.search_space import (
+    LARGER_IS_BETTER,
+    OBJECTIVES,
+    decode_choice,
+    encode_choices,
+    with_values,
+)
 
 if TYPE_CHECKING:
     from tfx.components.trainer.fn_args_utils import FnArgs
@@ -56,7 +62,7 @@ def tuner_fn(fn_args: "FnArgs") -> "TunerFnResult":
     config = inputs.spec.config
     tuning = TuningConfig.model_validate_json(inputs.custom["tuning"])
     strategy = choose_strategy(config.training, config.model.kind)
-    workers = Workers(strategy)
+    workers = TrainingWorkers(strategy)
     if workers.count > 1:
         raise UserError(
             "the Tuner runs on one machine, but TF_CONFIG names several workers. Set it for the Trainer only."
@@ -133,7 +139,7 @@ class TrialRunner:
         keras.backend.clear_session()
         trained = train(sized(self.data, spec), spec, self.strategy, options)
         if not again:
-            remove(folder)
+            remove_checkpoints(folder)
         best = max if self.objective in LARGER_IS_BETTER else min
         return float(best(trained.fitted.history[f"val_{self.objective}"]))
 
@@ -165,7 +171,7 @@ class Search(base_tuner.BaseTuner):
         target = self._trials.inputs.custom.get(CURVES_ENTRY)
         if target:
             copy_curves(self._trials.curves, target)
-        prune(self._trials.work)
+        prune_checkpoints(self._trials.work)
         if tf.io.gfile.exists(f"{self._trials.work}/trials"):
             tf.io.gfile.rmtree(f"{self._trials.work}/trials")
         # get_best_trials also returns failed trials.
@@ -179,7 +185,7 @@ class Search(base_tuner.BaseTuner):
     def run_trial(self, trial: trial.Trial, *args: Any, **kwargs: Any) -> dict[str, float]:
         """Trains with the hyperparameters of a trial; returns the objective."""
         given = trial.hyperparameters.values
-        values = {path: decode(spec, given[path]) for path, spec in self._trials.tuning.search.items()}
+        values = {path: decode_choice(spec, given[path]) for path, spec in self._trials.tuning.search.items()}
         epochs = given.get("tuner/epochs")  # of hyperband
         note = f"trial {len(self.oracle.trials)} of {self._trials.tuning.max_trials}"
         shown = {path: given[path] for path in values}
@@ -245,7 +251,7 @@ def _oracle(trials: TrialRunner) -> oracle.Oracle:
 
 def _declare(space: keras_tuner.HyperParameters, path: str, spec: Range | Choices) -> None:
     if isinstance(spec, Choices):
-        space.Choice(path, encode(spec), ordered=None)
+        space.Choice(path, encode_choices(spec), ordered=None)
         return
     declare = space.Int if spec.whole else space.Float
     step = spec.step
@@ -279,10 +285,10 @@ def write_search(folder: str, tuning: TuningConfig, objective: str) -> None:
 
 
 @contextmanager
-def trial_curves(folder: str, trial: str, values: Mapping[str, Any]) -> Iterator[Curves]:
+def trial_curves(folder: str, trial: str, values: Mapping[str, Any]) -> Iterator[CurveWriter]:
     """Yields the curves of a trial; writes its values before the block and its final status after it."""
     own = f"{folder}/{trial}"
-    curves, writer = Curves(own), tf.summary.create_file_writer(own)
+    curves, writer = CurveWriter(own), tf.summary.create_file_writer(own)
     ended = api_pb2.STATUS_FAILURE
     try:
         with writer.as_default(step=0):
@@ -308,7 +314,7 @@ def copy_curves(source: str, target: str) -> None:
 
 def _domain(spec: Range | Choices) -> hparams.Discrete | hparams.IntInterval | hparams.RealInterval:
     if isinstance(spec, Choices):
-        return hparams.Discrete(encode(spec))
+        return hparams.Discrete(encode_choices(spec))
     if spec.whole:
         return hparams.IntInterval(int(spec.min), int(spec.max))
     return hparams.RealInterval(float(spec.min), float(spec.max))

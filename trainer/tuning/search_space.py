@@ -50,18 +50,18 @@ def path_problem(path: str, model: str, features: Mapping[str, Any]) -> str | No
     return None
 
 
-def encode(spec: Range | Choices) -> list[Any]:
+def encode_choices(spec: Range | Choices) -> list[Any]:
     """Returns choices in a form that KerasTuner accepts: values of one simple type, else JSON texts."""
     values = list(spec.examples)
     kinds = {type(value) for value in values}
     return values if len(kinds) == 1 and kinds <= {int, float, str, bool} else [json.dumps(v) for v in values]
 
 
-def decode(spec: Range | Choices, value: Any) -> Any:
+def decode_choice(spec: Range | Choices, value: Any) -> Any:
     """Returns the value of the YAML for a trial's hyperparameter."""
     if isinstance(spec, Range):
         return int(value) if spec.whole else float(value)
-    encoded = encode(spec)
+    encoded = encode_choices(spec)
     if value not in encoded:
         raise UserError(f"hyperparameter {value!r} is none of {encoded}: it belongs to another search.")
     return spec.choices[encoded.index(value)]
@@ -70,7 +70,7 @@ def decode(spec: Range | Choices, value: Any) -> Any:
 def best_values(hyperparameters: Mapping[str, Any], tuning: TuningConfig) -> dict[str, Any]:
     """Returns the best values that the Tuner found, by path."""
     values = hyperparameters["values"]
-    return {path: decode(spec, values[path]) for path, spec in tuning.search.items()}
+    return {path: decode_choice(spec, values[path]) for path, spec in tuning.search.items()}
 
 
 def with_values(

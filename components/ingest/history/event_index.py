@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from fullpass.base.errors import prefix_errors
-from fullpass.components.ingest.history.recomputed import SpansSeen, read_sample
+from fullpass.components.ingest.history.recomputed import SpansSeen, read_event_sample
 from fullpass.components.ingest.joins.join_index import (
     Entities,
     Keys,
@@ -27,7 +27,7 @@ from fullpass.components.ingest.readers.reader import Reading, Rows
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.features.forecast import ShiftedLabel
 from fullpass.preprocessing.features.history import History
-from fullpass.preprocessing.values.list_values import lists_of
+from fullpass.preprocessing.values.list_values import lists_of_lengths
 from fullpass.preprocessing.values.raw_text import RawText
 
 _FIRST_TIME = np.iinfo(np.int64).min
@@ -91,7 +91,7 @@ class EventIndex:
         counts["without"] += int((good & ~there).sum())
         if not self.events:
             return {column.name: pa.nulls(len(good), pa.large_list(element_type(column))) for column in self.lists}
-        index, mine = opened(self.folder), np.flatnonzero(there)
+        index, mine = opened_index(self.folder), np.flatnonzero(there)
         found = self._find(index, keys.first[mine], keys.second[mine], times[mine], seen)
         counts["cut"] += int((found.cut & good[mine]).sum())
         lengths = np.zeros(len(good), np.int64)
@@ -99,7 +99,9 @@ class EventIndex:
         ages = _rounded_up((np.repeat(times, lengths) - index.time[found.positions]) / _SECOND)
         stored = index.values
         values = dict(zip(stored.names, stored.take(found.positions), strict=True)) if stored.names else {}
-        lists = {column.name: lists_of(values.get(column.name, pa.array(ages)), lengths) for column in self.lists}
+        lists = {
+            column.name: lists_of_lengths(values.get(column.name, pa.array(ages)), lengths) for column in self.lists
+        }
         usable = good & there
         counts["checked"] += index.sample.check(self.name, history, keys, times, usable, lists, reading, rows, seen)
         return lists
@@ -144,7 +146,7 @@ class SortedEvents(SortedRows):
 
     def __init__(self, folder: str):
         super().__init__(folder)
-        self.sample = read_sample(folder)
+        self.sample = read_event_sample(folder)
 
     def lower_bound(
         self,
@@ -178,7 +180,7 @@ class SortedEvents(SortedRows):
 
 
 @lru_cache(maxsize=16)
-def opened(folder: str) -> SortedEvents:
+def opened_index(folder: str) -> SortedEvents:
     """Returns the files of an index; a process opens each once."""
     return SortedEvents(local_copy(folder))
 

@@ -116,7 +116,7 @@ class EventSample:
             json.dump(rows, f)
 
 
-def read_sample(folder: str) -> EventSample:
+def read_event_sample(folder: str) -> EventSample:
     """Returns the sample that `write` wrote."""
     with open(f"{folder}/{SAMPLE}", encoding="utf-8") as f:
         return EventSample({key: [Event(*event) for event in events] for key, events in json.load(f).items()}, True)

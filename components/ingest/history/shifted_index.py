@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fullpass.components.ingest.history.event_index import keys_and_times, opened
+from fullpass.components.ingest.history.event_index import keys_and_times, opened_index
 from fullpass.components.ingest.readers.reader import Reading, Rows
 from fullpass.preprocessing.features.forecast import ShiftedLabel
 from fullpass.preprocessing.values.arrow_text import null_where
@@ -77,7 +77,7 @@ class ShiftedIndex:
         self, column: str, first: np.ndarray, second: np.ndarray, times: np.ndarray, span: int | None
     ) -> np.ndarray:
         """Returns the position of the row of each entity at a time, int64 [rows]; -1 if there is none."""
-        index = opened(self.folder)
+        index = opened_index(self.folder)
         at = index.lower_bound(index.time, (first, second), times)
         inside = np.minimum(at, self.rows - 1)
         same = (at < self.rows) & (index.first[inside] == first) & (index.second[inside] == second)
@@ -90,6 +90,6 @@ class ShiftedIndex:
     def _values(self, positions: np.ndarray) -> pa.Array:
         if not self.rows:
             return pa.nulls(len(positions), self.type)
-        (values,) = opened(self.folder).values.take(positions)
+        (values,) = opened_index(self.folder).values.take(positions)
         missing = pc.is_nan(values) if pa.types.is_floating(values.type) else pc.equal(values, b"")
         return null_where(missing, values)

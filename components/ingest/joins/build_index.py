@@ -34,7 +34,7 @@ from fullpass.components.ingest.joins.join_index import (
     times_of,
 )
 from fullpass.components.ingest.joins.tables import Tables, of_join
-from fullpass.components.ingest.readers.read_source import columns_of, names_of, parts_of, read
+from fullpass.components.ingest.readers.read_source import columns_of, columns_of_file, parts_of, read_rows
 from fullpass.components.ingest.readers.reader import (
     BadRowCount,
     EmptyFileError,
@@ -135,7 +135,7 @@ class _Table:
             try:
                 for part in parts_of(file, self.join.source):
                     reading = Reading(file, wanted, part)
-                    for rows in read(reading, self.join.source):
+                    for rows in read_rows(reading, self.join.source):
                         self._count(len(rows.numbers))
                         yield self._usable(reading, rows, number)
                         report(self.counted.rows, None, "rows", f"join {self.name}")
@@ -203,7 +203,7 @@ class _Table:
             raise UserError(f"no rows in {paths}; only a header line, or nothing. Give the rows, or remove the join.")
         first = self.tables.files[0]
         if self.tables.spans is None and columns_of(first, self.join.source) is None:
-            found = {*(names_of(first, self.join.source) or ()), *self.seen}
+            found = {*(columns_of_file(first, self.join.source) or ()), *self.seen}
             check_columns(first.path, list(self._wanted()), sorted(found))
         missing = f"Declare a missing token (data.joins.{self.name}.source.missing)"
         fix = f"{missing}, fix the file, or raise data.bad_rows."

@@ -313,13 +313,13 @@ class StoredColumns:
         if not len(wanted) or not len(self._schema):
             return [pa.nulls(len(positions), field.type) for field in self._schema]
         cuts = np.concatenate([[0], np.searchsorted(wanted, self._ends)])
-        pieces = [
+        batches = [
             pc.take(batch, pa.array(wanted[begin:end] - (last - batch.num_rows)))
             for batch, last, begin, end in zip(self._batches, self._ends, cuts[:-1], cuts[1:], strict=True)
             if begin < end
         ]
         rows = pa.array(np.searchsorted(wanted, positions), mask=positions < 0)
-        return [column.combine_chunks().take(rows) for column in pa.Table.from_batches(pieces).columns]
+        return [column.combine_chunks().take(rows) for column in pa.Table.from_batches(batches).columns]
 
 
 @lru_cache(maxsize=16)

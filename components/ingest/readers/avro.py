@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.readers.objects import rows_of
+from fullpass.components.ingest.readers.objects import rows_from_dicts
 from fullpass.components.ingest.readers.reader import (
     FileReader,
     Reading,
@@ -35,7 +35,7 @@ class AvroReader(FileReader[AvroSource]):
     def _rows(self, reading: Reading) -> Iterator[Rows]:
         with open_binary(self._path) as stream:
             for batch, numbers in numbered_batches(_fastavro().reader(stream), object_bytes):
-                yield rows_of(batch, numbers, reading)
+                yield rows_from_dicts(batch, numbers, reading)
 
     @contextmanager
     def _codec_named(self, codec: str) -> Iterator[None]:

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.reader import Reader, Reading, Rows, check_columns, load_package
-from fullpass.components.ingest.readers.tables import names_of, rows_of_tables
+from fullpass.components.ingest.readers.tables import columns_of_schema, rows_of_tables
 from fullpass.components.ingest.sources.config import BigQuerySource
-from fullpass.components.ingest.sources.files import Resolve, SourceFile, entries, unknown_version
+from fullpass.components.ingest.sources.files import Resolve, SourceFile, inputs_by_split, unknown_version
 
 EMULATOR = "BIGQUERY_EMULATOR_HOST"
 """Environment variable with the address of an emulator, which Google's client supports. It needs no credentials."""
@@ -30,7 +30,7 @@ class BigQueryReader(Reader[BigQuerySource]):
     @classmethod
     def inputs(cls, source: BigQuerySource, resolve: Resolve) -> list[SourceFile]:
         """Returns the queries."""
-        return [SourceFile(query, split, 0, unknown_version()) for split, query in entries(source.query)]
+        return [SourceFile(query, split, 0, unknown_version()) for split, query in inputs_by_split(source.query)]
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
         exceptions = load_package("google.api_core.exceptions", package="google-api-core", needed_by="format: bigquery")
@@ -50,7 +50,7 @@ class BigQueryReader(Reader[BigQuerySource]):
             is_table = not any(character.isspace() for character in self._query)
             rows = client.query(f"SELECT * FROM `{self._query}`" if is_table else self._query).result()
             for batch in rows.to_arrow_iterable(bqstorage_client=self._storage_client()):
-                check_columns(self._name, list(reading.columns), names_of(batch.schema))
+                check_columns(self._name, list(reading.columns), columns_of_schema(batch.schema))
                 reading.seen.update(reading.columns)
                 yield pa.Table.from_batches([batch])
 

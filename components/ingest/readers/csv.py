@@ -12,12 +12,12 @@ import pyarrow.csv
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.csv_records import (
     Block,
-    Records,
+    CsvRecords,
     blocks,
     count_lines,
     has_line,
     one_record_per_line,
-    records,
+    records_of_block,
 )
 from fullpass.components.ingest.readers.lines import TOO_LONG, chunks, is_utf8, line_parts, without_first_lines
 from fullpass.components.ingest.readers.reader import (
@@ -82,17 +82,17 @@ class CsvReader(FileReader[CsvSource]):
     def _blocks(self, part: FilePart, reading: Reading | None = None) -> Iterator[Block]:
         source = self._source
         skip = 0 if part.begin else source.skip_rows
-        pieces = chunks(self._path, part, source.encoding, reading)
+        content = chunks(self._path, part, source.encoding, reading)
         return blocks(
-            without_first_lines(pieces, skip) if skip else pieces,
+            without_first_lines(content, skip) if skip else content,
             source.separator,
             quoting=source.quoting,
             first_line=part.first_row + skip,
             max_cell=source.max_cell_kb << 10,
         )
 
-    def _records(self, block: Block) -> Records:
-        return records(block, self._source.separator, quoting=self._source.quoting, skipped=self._skipped)
+    def _records(self, block: Block) -> CsvRecords:
+        return records_of_block(block, self._source.separator, quoting=self._source.quoting, skipped=self._skipped)
 
     def _below(self, line: int, block: Block) -> Block:
         """Returns the part of a block below the record that starts at `line`."""
@@ -160,7 +160,7 @@ class _Parser:
                 yield self._rows(table, numbers, malformed)
                 return
         source = self._source
-        block_records = records(block, source.separator, quoting=source.quoting, skipped=self._skipped)
+        block_records = records_of_block(block, source.separator, quoting=source.quoting, skipped=self._skipped)
         for i in np.flatnonzero(block_records.unterminated).tolist():
             self._malformed(
                 int(block_records.lines[i]),
@@ -169,7 +169,7 @@ class _Parser:
             )
         yield from self._parse_records(block.data, block_records.take(~block_records.unterminated))
 
-    def _parse_records(self, data: bytes, block_records: Records) -> Iterator[Rows]:
+    def _parse_records(self, data: bytes, block_records: CsvRecords) -> Iterator[Rows]:
         """Parses records. If Arrow finds more or fewer rows than records, each half is parsed separately."""
         if not len(block_records):
             return
@@ -311,7 +311,7 @@ def _skipped(source: CsvSource) -> tuple[bytes, ...]:
     return tuple(text.encode() for text in source.skip_lines)
 
 
-def _joined(data: bytes, block_records: Records) -> bytes:
+def _joined(data: bytes, block_records: CsvRecords) -> bytes:
     return b"".join(
         [data[s:e] for s, e in zip(block_records.starts.tolist(), block_records.ends.tolist(), strict=True)]
     )

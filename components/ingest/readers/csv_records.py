@@ -18,8 +18,8 @@ _KEPT_BYTES = 4000
 
 
 @dataclass(frozen=True)
-class Records:
-    """Records of a block of bytes, without blank lines.
+class CsvRecords:
+    """CsvRecords of a block of bytes, without blank lines.
 
     Attributes:
         starts, ends: int64 [records], byte offsets; the line break belongs to the record.
@@ -35,9 +35,9 @@ class Records:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def take(self, which: np.ndarray | slice) -> "Records":
+    def take(self, which: np.ndarray | slice) -> "CsvRecords":
         """Returns some of the records."""
-        return Records(self.starts[which], self.ends[which], self.lines[which], self.unterminated[which])
+        return CsvRecords(self.starts[which], self.ends[which], self.lines[which], self.unterminated[which])
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def has_line(data: bytes, beginnings: Sequence[bytes]) -> bool:
     return any(data.startswith(text) or b"\n" + text in data or b"\r" + text in data for text in beginnings)
 
 
-def records(block: Block, separator: str, *, quoting: bool, skipped: Sequence[bytes] = ()) -> Records:
+def records_of_block(block: Block, separator: str, *, quoting: bool, skipped: Sequence[bytes] = ()) -> CsvRecords:
     """Returns the records of a block, without those that begin with one of the `skipped` texts."""
     array = np.frombuffer(block.data, np.uint8)
     breaks = _line_breaks(array)
@@ -98,7 +98,7 @@ def records(block: Block, separator: str, *, quoting: bool, skipped: Sequence[by
     unterminated = np.zeros(len(starts), dtype=bool)
     unterminated[np.searchsorted(starts, cells.unterminated, side="right") - 1] = True
     blank = ((array[starts] == _LF) | (array[starts] == _CR)) & (ends - starts <= 2)
-    block_records = Records(starts, ends, block.first_line + np.searchsorted(breaks, starts), unterminated)
+    block_records = CsvRecords(starts, ends, block.first_line + np.searchsorted(breaks, starts), unterminated)
     if has_line(block.data, skipped):
         blank |= [block.data.startswith(tuple(skipped), start) for start in starts.tolist()]
     return block_records.take(~blank)

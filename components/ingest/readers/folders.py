@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fullpass.components.ingest.readers.objects import rows_of
+from fullpass.components.ingest.readers.objects import rows_from_dicts
 from fullpass.components.ingest.readers.reader import PART_BYTES, FilePart, Reading, Rows
 from fullpass.components.ingest.sources.storage import Found, digest_of, find
 
@@ -64,10 +64,10 @@ def file_rows(
         numbers.append(number)
         size += sum(len(value) for value in row.values() if isinstance(value, bytes | str | np.ndarray))
         if size >= _BATCH_BYTES or len(rows) == _BATCH_FILES:
-            yield rows_of(rows, np.array(numbers, dtype=np.int64), reading)
+            yield rows_from_dicts(rows, np.array(numbers, dtype=np.int64), reading)
             rows, numbers, size = [], [], 0
     if rows:
-        yield rows_of(rows, np.array(numbers, dtype=np.int64), reading)
+        yield rows_from_dicts(rows, np.array(numbers, dtype=np.int64), reading)
 
 
 def _columns(folder: str, file: Found) -> dict[str, str]:

@@ -10,9 +10,9 @@ from fullpass.base.errors import UserError, prefix_errors
 from fullpass.base.user_modules import import_function, own_code
 from fullpass.components.ingest.readers.objects import table_of, table_of_all_columns
 from fullpass.components.ingest.readers.reader import BATCH_ROWS, Reader, Reading, Rows, check_columns, numbered
-from fullpass.components.ingest.readers.tables import names_of, select, validated
+from fullpass.components.ingest.readers.tables import columns_of_schema, only_columns, validated
 from fullpass.components.ingest.sources.config import ModuleSource
-from fullpass.components.ingest.sources.files import Resolve, SourceFile, entries, unknown_version
+from fullpass.components.ingest.sources.files import Resolve, SourceFile, inputs_by_split, unknown_version
 from fullpass.preprocessing.values.byte_batches import gather, object_bytes
 
 _ACCEPTED = (
@@ -27,7 +27,7 @@ class ModuleReader(Reader[ModuleSource]):
     @classmethod
     def inputs(cls, source: ModuleSource, resolve: Resolve) -> list[SourceFile]:
         """Returns the functions."""
-        return [SourceFile(path, split, 0, unknown_version()) for split, path in entries(source.function)]
+        return [SourceFile(path, split, 0, unknown_version()) for split, path in inputs_by_split(source.function)]
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
         first = 1
@@ -93,10 +93,10 @@ def as_table(value: Any) -> pa.Table | None:
 
 
 def _needed(table: pa.Table, reading: Reading) -> tuple[pa.Table, pa.Table | None]:
-    check_columns("the table it returned", list(reading.columns), names_of(table.schema))
+    check_columns("the table it returned", list(reading.columns), columns_of_schema(table.schema))
     table = validated(table)
     reading.seen.update(reading.columns)
-    return select(table, list(reading.columns)), table if reading.all_columns else None
+    return only_columns(table, list(reading.columns)), table if reading.all_columns else None
 
 
 def _name(value: Any) -> str:

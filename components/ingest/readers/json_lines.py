@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from fullpass.components.ingest.readers.lines import line_parts, parsed_lines
-from fullpass.components.ingest.readers.objects import rows_of
+from fullpass.components.ingest.readers.objects import rows_from_dicts
 from fullpass.components.ingest.readers.reader import FilePart, FileReader, Reading, Rows, readable
 from fullpass.components.ingest.sources.config import JsonLinesSource
 from fullpass.components.ingest.sources.storage import open_binary
@@ -28,7 +28,7 @@ class JsonLinesReader(FileReader[JsonLinesSource]):
 
     def _rows(self, reading: Reading) -> Iterator[Rows]:
         for objects, numbers in parsed_lines(self._path, reading, "utf-8", partial(_object, reading)):
-            yield rows_of(objects, numbers, reading)
+            yield rows_from_dicts(objects, numbers, reading)
 
 
 def _object(reading: Reading, number: int, line: bytes) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Reads text files in pieces: chunks of bytes, transcoded to UTF-8, and ranges of whole lines."""
+"""Reads text files in blocks: chunks of bytes, transcoded to UTF-8, and ranges of whole lines."""
 
 import codecs
 import re
@@ -30,14 +30,14 @@ def chunks(path: str, part: FilePart, encoding: str, reading: Reading | None = N
     rest of the file stays readable.
     """
     with open_binary(path) as stream:
-        pieces = _range(stream, part.begin or 0, part.end)
+        blocks = _range(stream, part.begin or 0, part.end)
         if reading is not None and not is_compressed(path):
-            pieces = _counted(pieces, reading)
+            blocks = _counted(blocks, reading)
         if not is_utf8(encoding):
-            pieces = _transcoded(pieces, encoding)
-        first = next(pieces, b"")
+            blocks = _transcoded(blocks, encoding)
+        first = next(blocks, b"")
         yield first if part.begin else first.removeprefix(_BOM)
-        yield from pieces
+        yield from blocks
 
 
 def is_utf8(encoding: str) -> bool:
@@ -74,18 +74,18 @@ def line_parts(
     return planned([*parts, FilePart(begin, end, first)] if end > begin else parts, state)
 
 
-def without_first_lines(pieces: Iterator[bytes], lines: int) -> Iterator[bytes]:
-    """Returns the pieces of a file without its first lines. A line ends with a line feed, or a lone carriage return.
+def without_first_lines(blocks: Iterator[bytes], lines: int) -> Iterator[bytes]:
+    """Returns the blocks of a file without its first lines. A line ends with a line feed, or a lone carriage return.
 
     Raises:
         ValueError: A skipped line is longer than 64 MB.
     """
     start = b""
-    for piece in pieces:
-        start += piece
+    for block in blocks:
+        start += block
         end = next(islice(_LINE_END.finditer(start), lines - 1, None), None)
         if end is not None:
-            return chain([start[end.end() :]], pieces)
+            return chain([start[end.end() :]], blocks)
         if len(start) > _MAX_LINE:
             raise ValueError(TOO_LONG)
     return iter(())
@@ -95,24 +95,24 @@ class _TooLong(bytes):
     """The beginning of a line of more than 64 MB, whose rest is dropped."""
 
 
-def _line_chunks(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def _line_chunks(blocks: Iterable[bytes]) -> Iterator[bytes]:
     """Yields chunks of whole lines; `_TooLong` replaces a line that is too long to keep in memory."""
     rest, dropping = b"", False
-    for piece in pieces:
+    for block in blocks:
         if dropping:
-            end = piece.find(b"\n") + 1
-            piece, dropping = piece[end:], not end
+            end = block.find(b"\n") + 1
+            block, dropping = block[end:], not end
             if dropping:
                 continue
-        cut = piece.rfind(b"\n") + 1
+        cut = block.rfind(b"\n") + 1
         if cut:
-            yield rest + piece[:cut]
-            rest = piece[cut:]
-        elif len(rest) + len(piece) > _MAX_LINE:
-            yield _TooLong((rest + piece)[:_KEPT_BYTES])
+            yield rest + block[:cut]
+            rest = block[cut:]
+        elif len(rest) + len(block) > _MAX_LINE:
+            yield _TooLong((rest + block)[:_KEPT_BYTES])
             rest, dropping = b"", True
         else:
-            rest += piece
+            rest += block
     if rest:
         yield rest
 
@@ -122,23 +122,23 @@ def _range(stream: IO[bytes], begin: int, end: int | None, size: int = CHUNK_BYT
         stream.seek(begin)
     left = end - begin if end is not None else None
     while left is None or left > 0:
-        piece = stream.read(size if left is None else min(size, left))
-        if not piece:
+        block = stream.read(size if left is None else min(size, left))
+        if not block:
             return
-        left = left - len(piece) if left is not None else None
-        yield piece
+        left = left - len(block) if left is not None else None
+        yield block
 
 
-def _counted(pieces: Iterable[bytes], reading: Reading) -> Iterator[bytes]:
-    for piece in pieces:
-        reading.consumed += len(piece)
-        yield piece
+def _counted(blocks: Iterable[bytes], reading: Reading) -> Iterator[bytes]:
+    for block in blocks:
+        reading.consumed += len(block)
+        yield block
 
 
-def _transcoded(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
+def _transcoded(blocks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
     decoder = codecs.getincrementaldecoder(encoding)(_MARK_UNDECODABLE)
-    for piece in pieces:
-        yield decoder.decode(piece).encode("utf-8", _MARK_UNDECODABLE)
+    for block in blocks:
+        yield decoder.decode(block).encode("utf-8", _MARK_UNDECODABLE)
     yield decoder.decode(b"", final=True).encode("utf-8", _MARK_UNDECODABLE)
 
 

@@ -12,7 +12,7 @@ from fullpass.components.ingest.readers.row_hash import table_of_dicts
 from fullpass.preprocessing.values.arrow_text import to_text
 
 
-def rows_of(rows: Sequence[Mapping[str, Any]], numbers: np.ndarray, reading: Reading) -> Rows:
+def rows_from_dicts(rows: Sequence[Mapping[str, Any]], numbers: np.ndarray, reading: Reading) -> Rows:
     """Returns the columns that `reading` needs of rows that are dicts; `numbers` is int64 [rows]."""
     return Rows(table_of(rows, reading), numbers, table_of_all_columns(rows, reading))
 

@@ -40,7 +40,7 @@ def columns_of(file: SourceFile, source: BaseSource) -> list[str] | None:
     return [*columns, *(name for name in folder_columns(file, source) if name not in columns)]
 
 
-def names_of(file: SourceFile, source: BaseSource) -> list[str] | None:
+def columns_of_file(file: SourceFile, source: BaseSource) -> list[str] | None:
     """Returns the columns of a file, or of its first 1,000 rows if only rows contain them; None if that takes long.
 
     Raises:
@@ -65,7 +65,7 @@ def dictionary_columns(file: SourceFile, source: BaseSource) -> frozenset[str]:
     return _reader(file, source).dictionary_columns()
 
 
-def read(reading: Reading, source: BaseSource) -> Iterator[Rows]:
+def read_rows(reading: Reading, source: BaseSource) -> Iterator[Rows]:
     """Yields the rows of one part in order, in batches that are limited in rows and bytes.
 
     Args:

@@ -359,8 +359,8 @@ def numbered(table: pa.Table, first_row: int, all_columns: pa.Table | None = Non
 
 def bounded(rows: Rows) -> Iterator[Rows]:
     """Yields rows in batches of at most `BATCH_ROWS` rows and `BATCH_BYTES` bytes."""
-    for piece in row_ranges(rows.table if rows.all_columns is None else rows.all_columns, rows=BATCH_ROWS):
-        yield rows.slice(piece.start, piece.stop - piece.start)
+    for part in row_ranges(rows.table if rows.all_columns is None else rows.all_columns, rows=BATCH_ROWS):
+        yield rows.slice(part.start, part.stop - part.start)
 
 
 def convert_rows(

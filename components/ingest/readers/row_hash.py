@@ -36,15 +36,15 @@ def contents(table: pa.Table) -> pa.BinaryArray:
     Example:
         A row with city = Oslo, at = null and n = 5 is the bytes `\\x1fcity\\x1fOslo\\x1fn\\x1f5`.
     """
-    pieces: list[Any] = []
+    fields: list[Any] = []
     for position, column in sorted(enumerate(table.column_names), key=itemgetter(1)):
         name = f"{_MARK}{column}{_MARK}".encode()
         cells = _cells(table.column(position))
         names = null_where(cells.is_null(), pa.repeat(name, len(cells))) if cells.null_count else pa.scalar(name)
-        pieces += [names, cells]
-    if not pieces:
+        fields += [names, cells]
+    if not fields:
         return pa.array([b""] * table.num_rows, _BINARY)
-    return pc.binary_join_element_wise(*pieces, pa.scalar(b""), null_handling="replace", null_replacement=b"")
+    return pc.binary_join_element_wise(*fields, pa.scalar(b""), null_handling="replace", null_replacement=b"")
 
 
 def table_of_dicts(rows: Sequence[Mapping[str, Any]]) -> pa.Table:

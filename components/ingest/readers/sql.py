@@ -24,7 +24,7 @@ from fullpass.components.ingest.readers.reader import (
     select_rows,
 )
 from fullpass.components.ingest.sources.config import SqlSource
-from fullpass.components.ingest.sources.files import Resolve, SourceFile, entries, nearby, unknown_version
+from fullpass.components.ingest.sources.files import Resolve, SourceFile, inputs_by_split, nearby, unknown_version
 from fullpass.components.ingest.sources.storage import version_of
 from fullpass.preprocessing.values.byte_batches import object_bytes
 
@@ -63,7 +63,7 @@ class SqlReader(Reader[SqlSource]):
             )
         size = Path(local[1]).stat().st_size if local else 0
         files = []
-        for split, query in entries(source.query):
+        for split, query in inputs_by_split(source.query):
             varies = _VARYING.search(query) or (local and url.startswith("duckdb") and reads_files(local[1], query))
             version = _file_version(Path(local[1])) if local and not varies else unknown_version()
             files.append(SourceFile(query, split, size, version, url))

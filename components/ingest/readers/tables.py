@@ -30,7 +30,7 @@ from fullpass.components.ingest.readers.reader import (
 from fullpass.components.ingest.sources.config import FileSource
 from fullpass.components.ingest.sources.storage import open_raw, state_of
 from fullpass.preprocessing.values.byte_batches import BATCH_BYTES, gather
-from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of, lists_of
+from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of, lists_of_lengths
 
 _DECODED_ROWS = 1024
 _BUFFER_BYTES = 1 << 20
@@ -42,7 +42,7 @@ class TableReader(Reader[FileSource]):
 
     def columns(self) -> list[str]:
         with readable(self._path), _open(self._path) as stream:
-            return names_of(self._schema(self._opened(stream)))
+            return columns_of_schema(self._schema(self._opened(stream)))
 
     def parts(self) -> list[FilePart]:
         state = state_of(self._path)
@@ -65,7 +65,7 @@ class TableReader(Reader[FileSource]):
         with readable(self._path, reading), _open(self._path) as stream:
             file = self._opened(stream)
             schema = self._schema(file)
-            check_columns(self._path, list(reading.columns), names_of(schema))
+            check_columns(self._path, list(reading.columns), columns_of_schema(schema))
             roots = None if reading.all_columns else roots_of(list(reading.columns), schema)
             yield from rows_of_tables(self._batches(file, roots, reading), reading.part.first_row, reading)
 
@@ -100,8 +100,8 @@ class ParquetReader(TableReader):
         groups = list(range(file.num_row_groups)[reading.part.begin : reading.part.end])
         rows_read = 0
         decoded = file.iter_batches(batch_size=_rows_to_decode(file.metadata, groups), row_groups=groups, columns=roots)
-        for pieces in gather(decoded, attrgetter("nbytes"), rows=BATCH_ROWS // _DECODED_ROWS):
-            batch = pa.Table.from_batches(pieces)
+        for batches in gather(decoded, attrgetter("nbytes"), rows=BATCH_ROWS // _DECODED_ROWS):
+            batch = pa.Table.from_batches(batches)
             rows_read += batch.num_rows
             reading.consumed = reading.file.size * rows_read // file.metadata.num_rows
             yield batch
@@ -156,7 +156,7 @@ class ArrowReader(TableReader):
             yield pa.Table.from_batches([batch])
 
 
-def names_of(schema: pa.Schema) -> list[str]:
+def columns_of_schema(schema: pa.Schema) -> list[str]:
     """Returns the columns of a schema, and the fields of its structs as `a.b`."""
     nested = (name for field in schema for name in _names(field.name, field.type))
     return [*schema.names, *(name for name in nested if name not in schema.names)]
@@ -168,7 +168,7 @@ def roots_of(columns: Sequence[str], schema: pa.Schema) -> list[str]:
     return list(dict.fromkeys(name if name in present else _root(name, present) for name in columns))
 
 
-def select(table: pa.Table | pa.RecordBatch, columns: Sequence[str]) -> pa.Table:
+def only_columns(table: pa.Table | pa.RecordBatch, columns: Sequence[str]) -> pa.Table:
     """Returns the given columns, in this order; `a.b` is field b of the struct a."""
     table = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
     return pa.table([_column(table, name) for name in columns], names=list(columns))
@@ -176,7 +176,7 @@ def select(table: pa.Table | pa.RecordBatch, columns: Sequence[str]) -> pa.Table
 
 def with_fields(table: pa.Table, columns: Iterable[str]) -> pa.Table:
     """Returns a table in memory with further columns: those of `columns` that are fields `a.b` of its structs."""
-    found = {*names_of(table.schema)} - {*table.column_names}
+    found = {*columns_of_schema(table.schema)} - {*table.column_names}
     for name in found.intersection(columns):
         table = table.append_column(name, _column(table, name))
     return table
@@ -213,7 +213,7 @@ def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
 def _field(column: pa.ChunkedArray, index: int) -> pa.ChunkedArray:
     if not is_list(column.type):
         return pc.struct_field(column, [index])
-    fields = [lists_of(pc.struct_field(flatten(chunk), [index]), lengths_of(chunk)) for chunk in column.chunks]
+    fields = [lists_of_lengths(pc.struct_field(flatten(chunk), [index]), lengths_of(chunk)) for chunk in column.chunks]
     return pa.chunked_array(fields, pa.large_list(column.type.value_type[index].type))
 
 
@@ -255,7 +255,7 @@ def _bytes_for_text(kind: pa.DataType) -> pa.DataType:
 def rows_of_tables(tables: Iterable[pa.Table], first: int, reading: Reading) -> Iterator[Rows]:
     """Yields the columns that `reading` needs of tables; the rows are numbered from `first`."""
     for table in map(validated, tables):
-        yield numbered(select(table, list(reading.columns)), first, table if reading.all_columns else None)
+        yield numbered(only_columns(table, list(reading.columns)), first, table if reading.all_columns else None)
         first += table.num_rows
 
 

@@ -20,7 +20,7 @@ from fullpass.components.ingest.readers.reader import (
     select_rows,
 )
 from fullpass.components.ingest.sources.config import TfdsSource
-from fullpass.components.ingest.sources.files import Resolve, SourceFile, entries
+from fullpass.components.ingest.sources.files import Resolve, SourceFile, inputs_by_split
 from fullpass.components.ingest.sources.storage import digest_of, find, open_raw
 from fullpass.preprocessing.values.byte_batches import object_bytes
 
@@ -55,7 +55,10 @@ class TfdsReader(FileReader[TfdsSource]):
         files = find(f"{glob.escape(folder)}/*")
         digest = digest_of(files)
         size = sum(file.size for file in files)
-        return [SourceFile(words, split, size, digest, folder, state=digest) for split, words in entries(source.splits)]
+        return [
+            SourceFile(words, split, size, digest, folder, state=digest)
+            for split, words in inputs_by_split(source.splits)
+        ]
 
     def columns(self) -> list[str]:
         """Column `a.b` is feature b of the features dict or the sequence a."""

@@ -51,7 +51,7 @@ class TfRecordReader(FileReader[TfRecordSource]):
         return Rows(_select(decoded, reading), numbers, all_columns)
 
 
-def payload_of(path: str) -> str:
+def payload_type(path: str) -> str:
     """Returns the type of the first record, as a value of `TfRecordSource.payload`.
 
     A SequenceExample without feature lists has the same bytes as a tf.Example.

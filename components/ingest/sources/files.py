@@ -84,7 +84,7 @@ def find_files(paths: Paths, resolve: Resolve, *, endings: Sequence[str] = ()) -
         UserError: An entry matches no file, is a folder without any, or two entries match the same file.
     """
     files: dict[str, SourceFile] = {}
-    for split, written in entries(paths):
+    for split, written in inputs_by_split(paths):
         for file in _matches(written, *place_pattern(written, resolve), endings):
             real = file.path if is_address(file.path) else os.path.realpath(file.path)
             if real in files:
@@ -102,7 +102,7 @@ def fingerprint(files: Sequence[SourceFile]) -> str:
     return digest.hexdigest()[:16]
 
 
-def entries(per_split: Any) -> Iterator[tuple[str | None, str]]:
+def inputs_by_split(per_split: Any) -> Iterator[tuple[str | None, str]]:
     """Yields pairs of a split and a path, query or function of a source; the split is None if none is given."""
     if isinstance(per_split, Mapping):
         for split, entry in per_split.items():
@@ -156,7 +156,7 @@ def find_folders(paths: Paths, resolve: Resolve, endings: Sequence[str]) -> tupl
         UserError: There is no such folder, or no file in it.
     """
     folders = []
-    for split, written in entries(paths):
+    for split, written in inputs_by_split(paths):
         folder = resolve(written)
         if not is_folder(folder):
             raise UserError(

@@ -142,7 +142,7 @@ class Request:
                 common["config"]["joins"][name]["files"] = fingerprint(files)
             text = json.dumps(common, sort_keys=True)
             events = [span_fingerprint(other, "", "") for other in seen]
-            digest = span_fingerprint(span, f"{text} {events}" if events else text, code_digest())
+            digest = span_fingerprint(span, f"{text} {events}" if events else text, reader_code_digest())
             version = span.version or _next_version(span.number, digest, known)
             spans.append(SpanRequest(span.number, window.label(span.number), version, digest, span.files))
         past = tuple(SpanRequest(span.number, window.label(span.number), 0, "", span.files) for span in window.earlier)
@@ -164,7 +164,7 @@ def _next_version(number: int, fingerprint: str, known: Collection[KnownSpan]) -
 
 
 @cache
-def code_digest() -> str:
+def reader_code_digest() -> str:
     """Returns a digest of the code that converts rows to records, and of the libraries that it uses."""
     paths = [_PACKAGE / part for part in _CODE]
     files = (file for path in paths for file in (sorted(path.rglob("*.py")) if path.is_dir() else [path]))

@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 from fullpass.base import state_file
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import SpanColumn
-from fullpass.components.ingest.readers.read_source import parts_of, read, run_in_fork_if_native
+from fullpass.components.ingest.readers.read_source import parts_of, read_rows, run_in_fork_if_native
 from fullpass.components.ingest.readers.reader import Reading, Rows, text_at
 from fullpass.components.ingest.readers.row_hash import contents, hashes
 from fullpass.components.ingest.sources.files import SourceFile
@@ -149,7 +149,7 @@ def _rows(file: SourceFile, source: Source, span: SpanColumn) -> Iterator[tuple[
     needed = {span.column: RawColumn(span.column, "string")}
     for part in parts_of(file, source):
         reading = Reading(file, needed, part, all_columns="to_hash")
-        for rows in read(reading, source):
+        for rows in read_rows(reading, source):
             yield span_numbers(rows.table, span), hashes(contents(rows.all_columns))
         bad = [f"{row.row} {row.text}".encode() for row in reading.take_bad()]
         if bad:

@@ -8,7 +8,7 @@ from fullpass.base.errors import UserError
 from fullpass.base.files import is_address
 from fullpass.components.ingest.readers.read_source import find_inputs
 from fullpass.components.ingest.sources.config import BaseSource, FileSource
-from fullpass.components.ingest.sources.files import Resolve, SourceFile, entries, nearby, place_pattern
+from fullpass.components.ingest.sources.files import Resolve, SourceFile, inputs_by_split, nearby, place_pattern
 from fullpass.components.ingest.sources.storage import find, is_folder, matches
 from fullpass.components.ingest.spans.span_pattern import (
     FORMS,
@@ -48,7 +48,7 @@ def path_pattern(path: str, resolve: Resolve) -> SpanPattern | None:
 
 def names_spans(source: BaseSource) -> bool:
     """Returns whether the paths of a source contain the span."""
-    return isinstance(source, FileSource) and any(has_fields(path) for _, path in entries(source.path))
+    return isinstance(source, FileSource) and any(has_fields(path) for _, path in inputs_by_split(source.path))
 
 
 def unit_of(source: FileSource) -> Unit:
@@ -57,7 +57,7 @@ def unit_of(source: FileSource) -> Unit:
     Raises:
         UserError: The fields of a path contradict each other, or those of another path.
     """
-    return _common_unit([_pattern(path, str) for _, path in entries(source.path)])
+    return _common_unit([_pattern(path, str) for _, path in inputs_by_split(source.path)])
 
 
 def find_spans(source: FileSource, resolve: Resolve) -> tuple[Unit, dict[int, Span]]:
@@ -66,7 +66,7 @@ def find_spans(source: FileSource, resolve: Resolve) -> tuple[Unit, dict[int, Sp
     Raises:
         UserError: A pattern matches nothing, patterns have different units, or a span lacks files for a split.
     """
-    patterns = [(split, _pattern(path, resolve)) for split, path in entries(source.path)]
+    patterns = [(split, _pattern(path, resolve)) for split, path in inputs_by_split(source.path)]
     unit = _common_unit([pattern for _, pattern in patterns])
     placed: list[_Placed] = []
     known: set[str] = set()

@@ -1,6 +1,6 @@
 """Paths with `{SPAN}` or date fields, which contain the span of a file.
 
-A span is a piece of the data that arrives as a whole, such as a day. Its number counts days from 1970-01-01, as in TFX.
+A span is a part of the data that arrives as a whole, such as a day. Its number counts days from 1970-01-01, as in TFX.
 Months are counted from 1970-01, hours from 1970-01-01T00. A year is its own number, and `{SPAN}` is the number itself.
 """
 
@@ -305,18 +305,18 @@ _GLOB_TOKEN = re.compile(r"\*\*/|\*+|\?|\[[^\]]+\]|[^*?\[]+|\[")
 
 def _literal(text: str) -> str:
     parts = []
-    for piece in _GLOB_TOKEN.findall(text):
-        if piece == "**/":
+    for token in _GLOB_TOKEN.findall(text):
+        if token == "**/":
             parts.append(r"(?:.*/)?")
-        elif piece.startswith("*"):
-            parts.append(r".*" if piece == "**" else r"[^/]*")
-        elif piece == "?":
+        elif token.startswith("*"):
+            parts.append(r".*" if token == "**" else r"[^/]*")
+        elif token == "?":
             parts.append(r"[^/]")
-        elif piece.startswith("[") and piece not in ("[", "[!]"):
-            inside = re.sub(r"([\[\\^&~|])", r"\\\1", piece[1:-1].removeprefix("!"))
-            parts.append(f"[{'^' if piece[1] == '!' else ''}{inside}]")
+        elif token.startswith("[") and token not in ("[", "[!]"):
+            inside = re.sub(r"([\[\\^&~|])", r"\\\1", token[1:-1].removeprefix("!"))
+            parts.append(f"[{'^' if token[1] == '!' else ''}{inside}]")
         else:
-            parts.append(re.escape(piece))
+            parts.append(re.escape(token))
     return "".join(parts)
 
 

@@ -115,7 +115,7 @@ def _window(data: DataConfig, resolve: Resolve, requested: str | None, index: Pa
             )
         parts = split_by_span(find_inputs(source, resolve), source, data.span, index)
         spans = {number: Span(number, files, by_content=True) for number, files in parts.items()}
-        return select(data.span.unit, spans, data.window.spans, requested)
+        return select_window(data.span.unit, spans, data.window.spans, requested)
     if not isinstance(source, FileSource) or not names_spans(source):
         if requested not in (None, LATEST):
             raise UsageError(
@@ -124,7 +124,7 @@ def _window(data: DataConfig, resolve: Resolve, requested: str | None, index: Pa
             )
         return Window(None, (Span(0, find_inputs(source, resolve)),))
     unit, spans = find_spans(source, resolve)
-    return select(unit, spans, data.window.spans, requested)
+    return select_window(unit, spans, data.window.spans, requested)
 
 
 def index_names(data: DataConfig, resolve: Resolve) -> set[str]:
@@ -138,7 +138,9 @@ def index_names(data: DataConfig, resolve: Resolve) -> set[str]:
     return {index_name(file, data.source, data.span) for file in find_inputs(data.source, resolve)}
 
 
-def select(unit: Unit, spans: Mapping[int, Span], size: int | Literal["all"], requested: str | None = None) -> Window:
+def select_window(
+    unit: Unit, spans: Mapping[int, Span], size: int | Literal["all"], requested: str | None = None
+) -> Window:
     """Returns the window of `size` consecutive spans that ends with the requested span, or the requested window A:B.
 
     Raises:

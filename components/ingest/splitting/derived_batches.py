@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from fullpass.preprocessing.apply.column_tensors import derived_value
 from fullpass.preprocessing.columns.raw_columns import RawColumn
-from fullpass.preprocessing.expressions.expression import parse
+from fullpass.preprocessing.expressions.expression import parse_expression
 from fullpass.preprocessing.expressions.tensor_ops import StringColumn, Value
 
 
@@ -24,7 +24,7 @@ def derived_column(
     """
     values: dict[str, Value] = {column.name: _value(arrays[column.name]) for column in columns if column.is_single}
     for derived, text in derive.items():
-        expression = parse(text)
+        expression = parse_expression(text)
         read = {column: values[column] for column in expression.columns if column in values}
         values[derived] = derived_value(expression, read or values)
         if derived == name:

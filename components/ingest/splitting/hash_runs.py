@@ -22,7 +22,7 @@ _RANGE_ROWS = 1 << 21
 
 
 @dataclass(frozen=True)
-class Run:
+class HashRun:
     """A file of entries sorted by hash."""
 
     path: str
@@ -34,7 +34,7 @@ class RunWriter:
     """Writes entries as sorted runs of about a million. prefix: common prefix of the paths of all runs."""
 
     prefix: str
-    runs: list[Run] = field(default_factory=list)
+    runs: list[HashRun] = field(default_factory=list)
     _pending: list[np.ndarray] = field(default_factory=list)
     _rows: int = 0
 
@@ -50,7 +50,7 @@ class RunWriter:
     def close(self) -> None:
         """Writes the pending entries."""
         if self._rows:
-            run = Run(f"{self.prefix}-{len(self.runs):05d}.hashes", self._rows)
+            run = HashRun(f"{self.prefix}-{len(self.runs):05d}.hashes", self._rows)
             fileio.makedirs(run.path.rpartition("/")[0])
             with fileio.open(run.path, "wb") as f:
                 f.write(_sorted(np.concatenate(self._pending)).tobytes())
@@ -58,7 +58,7 @@ class RunWriter:
         self._pending, self._rows = [], 0
 
 
-def read_ranges(groups: Sequence[Sequence[Run]], range_rows: int = _RANGE_ROWS) -> Iterator[list[np.ndarray]]:
+def read_ranges(groups: Sequence[Sequence[HashRun]], range_rows: int = _RANGE_ROWS) -> Iterator[list[np.ndarray]]:
     """Yields, per range of hashes in increasing order, the entries of each group sorted by hash.
 
     Each hash is in one range only. A range holds about `range_rows` entries of all groups together, because hashes are
@@ -79,9 +79,9 @@ def _sorted(entries: np.ndarray) -> np.ndarray:
 
 
 class _Cursor:
-    """A position in a run. The file is open only while a piece is read, because there may be thousands of runs."""
+    """A position in a run. The file is open only while it is read, because there may be thousands of runs."""
 
-    def __init__(self, run: Run, ranges: int):
+    def __init__(self, run: HashRun, ranges: int):
         self._run = run
         self._read = 0
         self._step = run.rows // ranges + run.rows // (8 * ranges) + 64
@@ -104,7 +104,7 @@ class _Cursor:
         return np.frombuffer(data, ENTRY)
 
 
-def count_overlaps(runs: Mapping[str, Sequence[Run]]) -> tuple[Overlap, ...]:
+def count_overlaps(runs: Mapping[str, Sequence[HashRun]]) -> tuple[Overlap, ...]:
     """Returns the overlap of each pair of splits, by the hashes of their rows; train is first.
 
     A row counts once, however often it occurs in the other split. The probability that two different rows have the same

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from fullpass.base.errors import UserError, prefix_errors
 from fullpass.components.ingest.config import StratifiedSplit
-from fullpass.components.ingest.splitting.hash_runs import Run, RunWriter, read_ranges
+from fullpass.components.ingest.splitting.hash_runs import HashRun, RunWriter, read_ranges
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.arrow_text import to_text
 
@@ -39,7 +39,7 @@ class ClassWriter:
         check_classes(len(self.classes))
         self._runs.write(hashes, numbers[encoded.indices.to_numpy(zero_copy_only=False)])
 
-    def close(self) -> list[Run]:
+    def close(self) -> list[HashRun]:
         """Writes the pending rows, and returns all files."""
         self._runs.close()
         return self._runs.runs
@@ -54,7 +54,7 @@ def check_classes(count: int) -> None:
         )
 
 
-def cuts_of(parts: Sequence[tuple[Sequence[str], Sequence[Run]]], split: StratifiedSplit) -> dict[str, list[int]]:
+def cuts_of(parts: Sequence[tuple[Sequence[str], Sequence[HashRun]]], split: StratifiedSplit) -> dict[str, list[int]]:
     """Returns the cuts of each class.
 
     Args:
@@ -84,12 +84,12 @@ def cuts_of(parts: Sequence[tuple[Sequence[str], Sequence[Run]]], split: Stratif
 
 
 def _hashes_with_classes(
-    parts: Sequence[tuple[Sequence[str], Sequence[Run]]], of_part: Sequence[np.ndarray]
+    parts: Sequence[tuple[Sequence[str], Sequence[HashRun]]], of_part: Sequence[np.ndarray]
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yields hashes in increasing order with the numbers of their classes."""
-    for pieces in read_ranges([runs for _, runs in parts]):
-        values = np.concatenate([piece["hash"] for piece in pieces])
-        classes = np.concatenate([of_part[i][piece["what"]] for i, piece in enumerate(pieces)])
+    for found in read_ranges([runs for _, runs in parts]):
+        values = np.concatenate([one["hash"] for one in found])
+        classes = np.concatenate([of_part[i][one["what"]] for i, one in enumerate(found)])
         order = np.argsort(values, kind="stable")
         yield values[order], classes[order]
 

@@ -23,7 +23,7 @@ _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = b"\x0a", b"\x12", b"\x1a"
 _LIST_VALUE = b"\x0a"
 
 
-def encode(columns: Mapping[str, pa.Array]) -> pa.BinaryArray:
+def encode_rows(columns: Mapping[str, pa.Array]) -> pa.BinaryArray:
     """Returns one serialized tf.Example per row.
 
     Args:
@@ -31,16 +31,16 @@ def encode(columns: Mapping[str, pa.Array]) -> pa.BinaryArray:
             large list array of float32, int64 or (large) binary with lists of any length. Null is missing. All arrays
             have the same length.
     """
-    return examples(entries(columns))
+    return examples(encode_features(columns))
 
 
-def records(encoded: pa.BinaryArray) -> list[bytes]:
-    """Returns the examples of `encode` as bytes objects; Arrow's `to_pylist` takes four times as long."""
+def examples_as_bytes(encoded: pa.BinaryArray) -> list[bytes]:
+    """Returns the examples of `encode_rows` as bytes objects; Arrow's `to_pylist` takes four times as long."""
     return encoded.to_numpy(zero_copy_only=False).tolist()
 
 
-def entries(columns: Mapping[str, pa.Array]) -> pa.BinaryArray:
-    """Returns the serialized features of each row, equal for equal rows, for `examples`; columns as in `encode`."""
+def encode_features(columns: Mapping[str, pa.Array]) -> pa.BinaryArray:
+    """Returns the features of each row for `examples`, equal for equal rows; columns as in `encode_rows`."""
     names = sorted(columns, key=str.encode)
     floats = [name for name in names if _is_float(columns[name].type)]
     numbers = [_float_entries({name: columns[name] for name in floats})] if floats else []
@@ -50,15 +50,15 @@ def entries(columns: Mapping[str, pa.Array]) -> pa.BinaryArray:
 
 
 def examples(*features: pa.BinaryArray) -> pa.BinaryArray:
-    """Returns one serialized tf.Example per row, from the results of one or more calls of `entries`."""
+    """Returns one serialized tf.Example per row, from the results of one or more calls of `encode_features`."""
     sizes = [pc.binary_length(part).to_numpy(zero_copy_only=False).astype(np.int64) for part in features]
     return _joined([pa.scalar(_FEATURES, _BINARY), varints(np.sum(sizes, axis=0)), *features])
 
 
-def _joined(pieces: list[pa.Array | pa.Scalar]) -> pa.BinaryArray:
-    """Returns the concatenated bytes of each row's pieces; null contributes no bytes."""
+def _joined(parts: list[pa.Array | pa.Scalar]) -> pa.BinaryArray:
+    """Returns the concatenated bytes of each row's parts; null contributes no bytes."""
     empty = pa.scalar(b"", _BINARY)
-    return pc.binary_join_element_wise(*pieces, empty, null_handling="replace", null_replacement="")
+    return pc.binary_join_element_wise(*parts, empty, null_handling="replace", null_replacement="")
 
 
 def varints(numbers: np.ndarray) -> pa.BinaryArray:

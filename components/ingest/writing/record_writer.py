@@ -18,7 +18,14 @@ import numpy as np
 import tensorflow as tf
 from tfx.dsl.io import fileio
 
-from fullpass.components.ingest.writing.shards import FRAME_BYTES, Chunk, Layout, Range, cut, whole_chunk
+from fullpass.components.ingest.writing.shards import (
+    FRAME_BYTES,
+    ChunkRange,
+    ShardLayout,
+    WrittenChunk,
+    cut,
+    whole_chunk,
+)
 
 PENDING = "_pending"
 """Folder of unfinished files inside the artifact; readers of a split ignore it."""
@@ -30,19 +37,19 @@ _GZIP_LEVEL = 6
 
 
 class ChunkWriter:
-    """Writes records of one split as chunks; see `shards.Chunk`. `chunks` is complete after `close`.
+    """Writes records of one split as chunks; see `WrittenChunk`. `chunks` is complete after `close`.
 
     Without a shuffle there is one chunk, in the order of the source. With a shuffle, each chunk holds 64 MB of records,
     which are put into a random order before they are written.
     """
 
-    def __init__(self, folder: str, split: str, prefix: str, layout: Layout):
+    def __init__(self, folder: str, split: str, prefix: str, layout: ShardLayout):
         """Constructs the writer; `write` opens the file.
 
         Args:
             prefix: Prefix of the file names; unique among writers, and sorts in the order of the source.
         """
-        self.chunks: list[Chunk] = []
+        self.chunks: list[WrittenChunk] = []
         self.prefix = prefix
         self._folder = f"{folder}/{PENDING}/{split}"
         self._layout = layout
@@ -113,14 +120,14 @@ class ChunkWriter:
         self._writer.close()
         if not self._marks or self._marks[-1] != self._size:
             self._marks.append(self._size)
-        self.chunks.append(Chunk(self._path, self._rows, tuple(self._marks)))
+        self.chunks.append(WrittenChunk(self._path, self._rows, tuple(self._marks)))
         self._writer, self._rows, self._size, self._marks = None, 0, 0, []
 
 
 class JoinChunks(beam.PTransform):
-    """Joins (split, Chunk) elements into files next to the chunks; `publish` gives them their final names."""
+    """Joins (split, WrittenChunk) elements into files next to the chunks; `publish` gives them their final names."""
 
-    def __init__(self, layout: Layout):
+    def __init__(self, layout: ShardLayout):
         super().__init__()
         self._layout = layout
 
@@ -136,13 +143,13 @@ class JoinChunks(beam.PTransform):
             | "Join" >> beam.MapTuple(self._join)
         )
 
-    def _join(self, file: tuple[str, int], found: Iterable[tuple[Range, ...]]) -> None:
+    def _join(self, file: tuple[str, int], found: Iterable[tuple[ChunkRange, ...]]) -> None:
         split, index = file
         (ranges,) = found
-        join(ranges, _joined(ranges[0].path, index), self._layout, shuffled_by=f"{split}/{index}")
+        _join(ranges, _joined(ranges[0].path, index), self._layout, shuffled_by=f"{split}/{index}")
 
 
-def publish(folder: str, split: str, chunks: Sequence[Chunk], layout: Layout) -> None:
+def publish(folder: str, split: str, chunks: Sequence[WrittenChunk], layout: ShardLayout) -> None:
     """Moves the joined files of a split into `Split-<split>` under their final names."""
     target = f"{folder}/Split-{split}"
     fileio.makedirs(target)
@@ -154,7 +161,7 @@ def publish(folder: str, split: str, chunks: Sequence[Chunk], layout: Layout) ->
         fileio.rename(path, f"{target}/examples-{i:05d}-of-{len(shards):05d}{suffix}")
 
 
-def join(ranges: Sequence[Range], path: str, layout: Layout, *, shuffled_by: str) -> None:
+def _join(ranges: Sequence[ChunkRange], path: str, layout: ShardLayout, *, shuffled_by: str) -> None:
     """Writes the records of `ranges` as one file, in an order seeded by `shuffled_by` if the layout is shuffled."""
     with _open_to_write(path, compress=layout.gzip) as file:
         if layout.seed is None:
@@ -168,10 +175,10 @@ def join(ranges: Sequence[Range], path: str, layout: Layout, *, shuffled_by: str
 
 
 def _files_to_join(
-    together: tuple[int, Iterable[tuple[str, Chunk]]], layout: Layout
-) -> Iterator[tuple[tuple[str, int], tuple[Range, ...]]]:
+    together: tuple[int, Iterable[tuple[str, WrittenChunk]]], layout: ShardLayout
+) -> Iterator[tuple[tuple[str, int], tuple[ChunkRange, ...]]]:
     """Yields the split and the index of each file that is to be joined, and its parts."""
-    by_split: dict[tuple[str, str], list[Chunk]] = {}
+    by_split: dict[tuple[str, str], list[WrittenChunk]] = {}
     for split, chunk in sorted(together[1], key=lambda entry: entry[1].path):
         by_split.setdefault((split, posixpath.dirname(chunk.path)), []).append(chunk)
     for (split, _), ordered in by_split.items():
@@ -180,7 +187,7 @@ def _files_to_join(
                 yield (split, i), ranges
 
 
-def _as_it_is(ranges: tuple[Range, ...], chunks: Sequence[Chunk], layout: Layout) -> bool:
+def _as_it_is(ranges: tuple[ChunkRange, ...], chunks: Sequence[WrittenChunk], layout: ShardLayout) -> bool:
     return not layout.gzip and whole_chunk(ranges, chunks)
 
 
@@ -199,7 +206,7 @@ def _open_to_write(path: str, *, compress: bool) -> Iterator[IO[bytes]]:
             yield cast(IO[bytes], file)
 
 
-def _blocks(range_: Range) -> Iterator[bytes]:
+def _blocks(range_: ChunkRange) -> Iterator[bytes]:
     with fileio.open(range_.path, "rb") as file:
         file.seek(range_.begin)
         left = range_.end - range_.begin

@@ -18,7 +18,7 @@ _MARKS = 128
 
 
 @dataclass(frozen=True)
-class Layout:
+class ShardLayout:
     """The layout of the records of every split.
 
     Attributes:
@@ -39,7 +39,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Chunk:
+class WrittenChunk:
     """A file of uncompressed records that one worker wrote.
 
     Attributes:
@@ -58,7 +58,7 @@ class Chunk:
 
 
 @dataclass(frozen=True)
-class Range:
+class ChunkRange:
     """The whole records in bytes `begin` to `end` of a chunk."""
 
     path: str
@@ -66,14 +66,14 @@ class Range:
     end: int
 
 
-def shard_count(size: int, layout: Layout) -> int:
+def shard_count(size: int, layout: ShardLayout) -> int:
     """Returns the number of files for `size` bytes of records.
 
     This is ten per reader; fewer if the files would be smaller than 10 MB, and more if they would be larger than the
     layout allows.
 
     Example:
-        >>> layout = Layout(shard_bytes=128 << 20, readers=1, gzip=False)
+        >>> layout = ShardLayout(shard_bytes=128 << 20, readers=1, gzip=False)
         >>> [shard_count(megabytes << 20, layout) for megabytes in (1, 35, 500, 5000)]
         [1, 3, 10, 40]
     """
@@ -82,7 +82,7 @@ def shard_count(size: int, layout: Layout) -> int:
     return max(1, wanted, needed)
 
 
-def cut(chunks: Sequence[Chunk], layout: Layout) -> list[tuple[Range, ...]]:
+def cut(chunks: Sequence[WrittenChunk], layout: ShardLayout) -> list[tuple[ChunkRange, ...]]:
     """Returns the ranges of each file of a split. The files have about equal sizes, and none is empty.
 
     Without a shuffle, a file holds a run of records in the order of the source. With a shuffle, it holds the same
@@ -96,12 +96,12 @@ def cut(chunks: Sequence[Chunk], layout: Layout) -> list[tuple[Range, ...]]:
     return [shard for shard in shards if shard]
 
 
-def whole_chunk(ranges: Sequence[Range], chunks: Sequence[Chunk]) -> bool:
+def whole_chunk(ranges: Sequence[ChunkRange], chunks: Sequence[WrittenChunk]) -> bool:
     """Returns whether a file is one whole chunk, which need not be copied."""
-    return any(ranges == (Range(chunk.path, 0, chunk.size),) for chunk in chunks)
+    return any(ranges == (ChunkRange(chunk.path, 0, chunk.size),) for chunk in chunks)
 
 
-def _by_place(chunks: Sequence[Chunk], count: int) -> Iterator[tuple[Range, ...]]:
+def _by_place(chunks: Sequence[WrittenChunk], count: int) -> Iterator[tuple[ChunkRange, ...]]:
     """Cuts at the marks nearest to equal shares."""
     starts = list(accumulate((chunk.size for chunk in chunks), initial=0))
     marks = [start + mark for start, chunk in zip(starts, chunks, strict=False) for mark in chunk.marks]
@@ -115,16 +115,16 @@ def _nearest(marks: Sequence[int], position: int) -> int:
     return min(marks[max(after - 1, 0) : after + 1], key=lambda mark: abs(mark - position))
 
 
-def _ranges(chunks: Sequence[Chunk], starts: Sequence[int], begin: int, end: int) -> Iterator[Range]:
+def _ranges(chunks: Sequence[WrittenChunk], starts: Sequence[int], begin: int, end: int) -> Iterator[ChunkRange]:
     for chunk, start in zip(chunks, starts, strict=False):
         first, last = max(begin - start, 0), min(end - start, chunk.size)
         if first < last:
-            yield Range(chunk.path, first, last)
+            yield ChunkRange(chunk.path, first, last)
 
 
-def _by_segment(chunks: Sequence[Chunk], count: int) -> Iterator[tuple[Range, ...]]:
+def _by_segment(chunks: Sequence[WrittenChunk], count: int) -> Iterator[tuple[ChunkRange, ...]]:
     segments = len(chunks[0].marks)
     count = min(count, segments)
     for begin, end in pairwise(segments * i // count for i in range(count + 1)):
-        ranges = [Range(p.path, p.marks[begin - 1] if begin else 0, p.marks[end - 1]) for p in chunks]
+        ranges = [ChunkRange(p.path, p.marks[begin - 1] if begin else 0, p.marks[end - 1]) for p in chunks]
         yield tuple(r for r in ranges if r.begin < r.end)

@@ -44,7 +44,7 @@ _WHOLE = 2**24
 """The number up to which float32 holds all whole numbers."""
 
 
-def check_column_types(sampled: SampledData) -> Iterator[Finding]:
+def check_types_read(sampled: SampledData) -> Iterator[Finding]:
     """The run reads columns of such a type."""
     for name, why in sampled.sample.refused.items():
         yield Finding(sampled.reader(name), why)

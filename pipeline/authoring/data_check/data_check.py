@@ -9,7 +9,7 @@ from rich.table import Table
 from fullpass.base.errors import did_you_mean, listed
 from fullpass.base.user_modules import use_modules_of
 from fullpass.components.ingest.joins.config import is_joined
-from fullpass.components.ingest.readers.read_source import columns_of, names_of
+from fullpass.components.ingest.readers.read_source import columns_of, columns_of_file
 from fullpass.components.ingest.readers.reader import EmptyFileError
 from fullpass.components.ingest.sources.config import CsvSource
 from fullpass.components.ingest.sources.files import SourceFile
@@ -166,7 +166,7 @@ def _absent(loaded: Loaded, files: Sequence[SourceFile], needed: Sequence[str]) 
     source = loaded.config.data.source
     known: dict[str, tuple[list[str], str]] = {}
     for file in files[:_MOST_FILES]:
-        columns = names_of(file, source)
+        columns = columns_of_file(file, source)
         for name in needed:
             if columns is not None and name not in columns:
                 known.setdefault(name, (columns, file.path))

@@ -11,17 +11,28 @@ import numpy as np
 
 from fullpass.base.errors import UsageError, UserError, did_you_mean
 from fullpass.base.files import is_address
-from fullpass.components.ingest.readers.read_source import names_of
+from fullpass.components.ingest.readers.read_source import columns_of_file
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.pipeline.authoring.init.yaml_text import YamlLine
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, profile_computed
 from fullpass.pipeline.authoring.profile.detect_source import FoundSource
 from fullpass.pipeline.authoring.profile.evaluate_expression import evaluate_arrays, expression_input
-from fullpass.pipeline.authoring.profile.label_candidates import LabelGuess, label_section, most_likely_label, target_of
+from fullpass.pipeline.authoring.profile.label_candidates import (
+    LabelGuess,
+    label_section,
+    label_values,
+    most_likely_label,
+)
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
 from fullpass.pipeline.authoring.profile.strength import Target
 from fullpass.preprocessing.config import ColumnType
-from fullpass.preprocessing.expressions.expression import Expression, ExpressionError, Type, check_types, parse
+from fullpass.preprocessing.expressions.expression import (
+    Expression,
+    ExpressionError,
+    Type,
+    check_types,
+    parse_expression,
+)
 from fullpass.preprocessing.features.label import Task
 
 _NAMED = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)(.+)", re.DOTALL)
@@ -99,7 +110,9 @@ def _refuse_column_of_some_files(profile: SourceProfile, label: str | None) -> N
     name = label if label in partial else next(iter(partial)) if label is None and len(partial) == 1 else None
     if name is None:
         return
-    holder = next(f.path for f in profile.found.files if f.size and name in (names_of(f, profile.found.source) or ()))
+    holder = next(
+        f.path for f in profile.found.files if f.size and name in (columns_of_file(f, profile.found.source) or ())
+    )
     which = f"--label {name}: it" if label else f"which column is the label? {name} may be it, but it"
     raise UserError(
         f"{which} {partial[name]}. If the other files are rows to predict, give those that have it, such as "
@@ -123,7 +136,7 @@ def _find_unlabelled(found: FoundSource) -> Unlabelled | None:
     if _SPLIT_FOLDER.search(path.parent.name):
         beside += sorted(path.parent.parent.glob(f"*/*{ending}"))
     others = [other for other in beside if other not in own][:_MOST_FILES]
-    columns = names_of(first, found.source) or []
+    columns = columns_of_file(first, found.source) or []
     held = {other: _columns(other, found) for other in others}
     for other in sorted(others, key=lambda o: not _TO_PREDICT.search(o.name)):
         lacking = frozenset(columns) - held[other]
@@ -138,7 +151,7 @@ def _find_unlabelled(found: FoundSource) -> Unlabelled | None:
 
 def _columns(file: Path, found: FoundSource) -> frozenset[str]:
     try:
-        return frozenset(names_of(SourceFile(str(file), None, file.stat().st_size, ""), found.source) or ())
+        return frozenset(columns_of_file(SourceFile(str(file), None, file.stat().st_size, ""), found.source) or ())
     except UserError:
         return frozenset()
 
@@ -155,7 +168,7 @@ def _choose(profile: SourceProfile, label: str, task: Task | None) -> ChosenLabe
     guess = label_section(column, task)
     if guess.task == "regression" and column.numbers is not None and column.numbers.outliers != (None, None):
         return _of_expression(profile, unique(f"{column.name}_kept", names), _without_outliers(column), task)
-    return ChosenLabel(column, guess, target_of(column, guess), None, {})
+    return ChosenLabel(column, guess, label_values(column, guess), None, {})
 
 
 def _without_outliers(column: ColumnProfile) -> str:
@@ -198,7 +211,7 @@ def named_columns(label: str | None) -> frozenset[str]:
         return frozenset()
     named = _NAMED.fullmatch(label)
     try:
-        return frozenset({label, *parse(named.group(2).strip() if named else label).columns})
+        return frozenset({label, *parse_expression(named.group(2).strip() if named else label).columns})
     except ExpressionError:
         return frozenset({label})
 
@@ -219,7 +232,7 @@ def quoted(name: str) -> str:
     """
     if _PLAIN_NAME.fullmatch(name):
         try:
-            if parse(name).columns == {name}:
+            if parse_expression(name).columns == {name}:
                 return name
         except ExpressionError:
             pass
@@ -240,7 +253,7 @@ def _computed(profile: SourceProfile, text: str, task: Task | None) -> ChosenLab
     name, formula = (named.group(1), named.group(2).strip()) if named else (unique("label", names), text)
     unknown = UsageError(f"--label {text}: no such column.{did_you_mean(text, names)} Columns: {', '.join(names)}.")
     try:
-        expression = parse(formula)
+        expression = parse_expression(formula)
     except ExpressionError as error:
         raise (UsageError(f"--label: {error}") if re.search(r"[<>=+*/()]", text) else unknown) from error
     if expression.columns == {formula} or not expression.columns:
@@ -251,7 +264,7 @@ def _computed(profile: SourceProfile, text: str, task: Task | None) -> ChosenLab
 
 
 def _of_expression(profile: SourceProfile, name: str, formula: str, task: Task | None) -> ChosenLabel:
-    expression = parse(formula)
+    expression = parse_expression(formula)
     # As in expressions: a raw column is a number if every value is one, else a string.
     types: dict[str, Type] = {
         c.name: "number" if c.values.present and c.values.number_share == 1 else "string"
@@ -263,7 +276,7 @@ def _of_expression(profile: SourceProfile, name: str, formula: str, task: Task |
     guess = label_section(column, task)
     reads: dict[str, ColumnType] = {n: "string" if types[n] == "string" else "number" for n in expression.columns}
     line = YamlLine(name, formula, _WHY_COMPUTED.get(formula.split("(")[0], "the label; serving does not need it"))
-    return ChosenLabel(column, guess, target_of(column, guess), line, reads)
+    return ChosenLabel(column, guess, label_values(column, guess), line, reads)
 
 
 def unique(name: str, taken: Sequence[str]) -> str:

@@ -36,7 +36,7 @@ from fullpass.pipeline.authoring.profile.strength import (
 )
 from fullpass.pipeline.authoring.profile.text_encodings import MeasuredText, measure_text
 from fullpass.preprocessing.config import ColumnType
-from fullpass.preprocessing.expressions.expression import parse
+from fullpass.preprocessing.expressions.expression import parse_expression
 from fullpass.preprocessing.values.list_values import lengths_of
 
 _MOST_SUMS = 10
@@ -182,7 +182,7 @@ def _read_number(
         return
     taken = [c.name for c in profile.columns] + [line.name for line in selection.derive] + [chosen.column.name]
     name = unique(f"{column.name}_number", taken)
-    number = profile_computed(name, evaluated(parse(formula), profile, {column.name: "string"}))
+    number = profile_computed(name, evaluated(parse_expression(formula), profile, {column.name: "string"}))
     selection.derive.append(YamlLine(name, formula, f"{column.name}: {column.why}"))
     selection.types[column.name] = "string"
     if is_usable(number):
@@ -338,7 +338,7 @@ def _distance(
         formula = f"haversine({', '.join(quoted(column.name) for column in four)})"
     except UserError:
         return [], []
-    distance = profile_computed(name, evaluated(parse(formula), profile, {c.name: "number" for c in four}))
+    distance = profile_computed(name, evaluated(parse_expression(formula), profile, {c.name: "number" for c in four}))
     strength = strength_of(distance, target)
     if distance.kind != "number" or (strength and strength.is_leak):
         return [], []

@@ -19,7 +19,7 @@ from fullpass.pipeline.authoring.loading.json_schema import (
     schemas_at,
     value_at,
 )
-from fullpass.pipeline.authoring.loading.problems import Keys, Problem, format_path, matches
+from fullpass.pipeline.authoring.loading.problems import Keys, Problem, format_path, keys_match
 from fullpass.pipeline.authoring.loading.yaml_examples import example_at
 from fullpass.pipeline.authoring.loading.yaml_tree import Tree
 from fullpass.pipeline.printing import shortened
@@ -79,7 +79,7 @@ def received(value: Any) -> str:
 
 def union_tag(keys: Keys) -> str | None:
     """Returns the key that distinguishes the forms at `keys` (`type` for a feature), or None."""
-    return next((tag for pattern, tag in _UNIONS.items() if matches(pattern, keys)), None)
+    return next((tag for pattern, tag in _UNIONS.items() if keys_match(pattern, keys)), None)
 
 
 def _path(details: ErrorDetails, data: Any) -> Keys:
@@ -92,7 +92,7 @@ def _path(details: ErrorDetails, data: Any) -> Keys:
             tagged = keys
         elif _holds(data, part):
             data, keys = data[part], (*keys, part)
-        elif matches(_TRANSFORM, keys) or (i == last and details["type"] in _ABSENT):
+        elif keys_match(_TRANSFORM, keys) or (i == last and details["type"] in _ABSENT):
             data, keys = None, (*keys, part)
     tag = union_tag(keys)
     if details["type"] in _NO_SUCH_FORM and tag is not None and _holds(data, tag):
@@ -180,7 +180,7 @@ _ALSO_CALLED = {
 
 
 def _unknown_form(keys: Keys, value: Any, file: _File) -> str:
-    if matches(_TRANSFORM, keys):
+    if keys_match(_TRANSFORM, keys):
         return _unknown_transform(value, accepted_names(schemas_at(file.schema, keys, file.data)))
     owner = keys if union_tag(keys) else keys[:-1]
     tag = union_tag(owner) or ""

@@ -20,7 +20,7 @@ from fullpass.base.secret_formats import find_shape, is_secret_setting
 from fullpass.components.ingest.sources.files import resolve_path
 from fullpass.pipeline.authoring.loading.explain_errors import problems_of, received
 from fullpass.pipeline.authoring.loading.json_schema import Schema, json_schema
-from fullpass.pipeline.authoring.loading.problems import ConfigError, Keys, Problem, format_path, matches
+from fullpass.pipeline.authoring.loading.problems import ConfigError, Keys, Problem, format_path, keys_match
 from fullpass.pipeline.authoring.loading.yaml_examples import EXAMPLES
 from fullpass.pipeline.authoring.loading.yaml_tree import Tree, read_yaml
 from fullpass.pipeline.config import PipelineConfig
@@ -164,7 +164,7 @@ def load(path: Path | str) -> Loaded:
     """
     file = Path(path)
     text = _text(file)
-    config, tree = read_as(file, text, PIPELINE)
+    config, tree = parse_as(file, text, PIPELINE)
     return Loaded(config=config, file=file, text=text, tree=tree)
 
 
@@ -175,10 +175,10 @@ def load_as(path: Path | str, form: FileForm[Config]) -> tuple[Config, Tree]:
         ConfigError: See `load`.
     """
     file = Path(path)
-    return read_as(file, _text(file), form)
+    return parse_as(file, _text(file), form)
 
 
-def read_as(file: Path, text: str, form: FileForm[Config]) -> tuple[Config, Tree]:
+def parse_as(file: Path, text: str, form: FileForm[Config]) -> tuple[Config, Tree]:
     """Validates the text of a file; see `load_as`."""
     tree = read_yaml(text)
     if not isinstance(tree.data, dict):
@@ -253,7 +253,7 @@ def _message_of_names(value: Any, advice: str) -> str | None:
 
 
 def _message(keys: Keys, value: Any, names: Sequence[str], advice: str) -> str | None:
-    is_setting = keys and isinstance(keys[-1], str) and not any(matches(pattern, keys) for pattern in names)
+    is_setting = keys and isinstance(keys[-1], str) and not any(keys_match(pattern, keys) for pattern in names)
     if is_setting and is_secret_setting(str(keys[-1]), value):
         return f"looks like a credential. {advice}"
     words = isinstance(value, list) and all(isinstance(word, str) for word in value)

@@ -74,11 +74,11 @@ def format_path(keys: Keys) -> str:
     return text
 
 
-def matches(pattern: str, keys: Keys) -> bool:
+def keys_match(pattern: str, keys: Keys) -> bool:
     """Returns whether `keys` fits a pattern in which `*` matches any name and `[*]` any item of a list.
 
     Example:
-        >>> matches("features.*.transforms[*]", ("features", "fare", "transforms", 1))
+        >>> keys_match("features.*.transforms[*]", ("features", "fare", "transforms", 1))
         True
     """
     parts = pattern.replace("[*]", ".[*]").split(".")

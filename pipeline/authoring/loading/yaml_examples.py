@@ -5,7 +5,7 @@ Examples of feature types and transforms are on their classes, as `example`.
 
 from collections.abc import Mapping
 
-from fullpass.pipeline.authoring.loading.problems import Keys, matches
+from fullpass.pipeline.authoring.loading.problems import Keys, keys_match
 
 EXAMPLES: Mapping[str, str] = {
     "name": "taxi-tips",
@@ -95,7 +95,7 @@ EXAMPLES: Mapping[str, str] = {
 def example_at(keys: Keys, examples: Mapping[str, str]) -> str | None:
     """Returns the example for a path, such as `label: {name: big_tipper, task: binary}`, or None."""
     for pattern, example in examples.items():
-        if matches(pattern, keys):
+        if keys_match(pattern, keys):
             last = keys[-1]
             return example if isinstance(last, int) else f"{last}: {example}"
     return None

@@ -12,9 +12,9 @@ from pydantic import TypeAdapter
 
 from fullpass.base.errors import UsageError, UserError
 from fullpass.base.files import is_address
-from fullpass.components.ingest.readers.read_source import find_inputs, names_of
+from fullpass.components.ingest.readers.read_source import columns_of_file, find_inputs
 from fullpass.components.ingest.readers.recognize import look_at
-from fullpass.components.ingest.readers.tfrecord import payload_of
+from fullpass.components.ingest.readers.tfrecord import payload_type
 from fullpass.components.ingest.sources.config import Paths
 from fullpass.components.ingest.sources.files import SourceFile, find_files, nearby, resolve_path
 from fullpass.components.ingest.sources.formats import TOLD_FORMATS, Source
@@ -97,7 +97,7 @@ def _without_unlabelled(found: FoundSource, known: Collection[str]) -> FoundSour
 
     If the user names columns of the label, only these columns count.
     """
-    columns = {file.split: set(names_of(file, found.source) or ()) for file in found.files if file.size}
+    columns = {file.split: set(columns_of_file(file, found.source) or ()) for file in found.files if file.size}
     train = columns.pop("train", set())
     lacking = {split: train - has for split, has in columns.items()}
     dropped = {split: gone for split, gone in lacking.items() if (gone & set(known) if train & set(known) else gone)}
@@ -127,7 +127,7 @@ def _settings(file: SourceFile, known: Collection[str]) -> tuple[dict[str, Any],
         raise UserError(f"{file.path} is {content.other}. `init` reads {_READ}.")
     if content.format and content.format not in _FORMATS:
         raise UserError(f"{file.path} is a file of the format {content.format}. `init` reads {_READ}.")
-    if content.format == "tfrecord" and payload_of(file.path) != "example":
+    if content.format == "tfrecord" and payload_type(file.path) != "example":
         why = "the first record holds feature lists: columns of lists, beside the context features"
         return {"format": "tfrecord", "payload": "sequence_example"}, {"payload": why}
     if content.format:

@@ -13,7 +13,14 @@ from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
 from fullpass.preprocessing.expressions.expression import Expression, split_arguments
 from fullpass.preprocessing.expressions.functions import EARTH_RADIUS_KM, TABLE
 from fullpass.preprocessing.expressions.number_text import number_text, read_number
-from fullpass.preprocessing.expressions.syntax_tree import Call, ColumnReference, Comparison, Constant, Membership, Node
+from fullpass.preprocessing.expressions.syntax_tree import (
+    Call,
+    ColumnReference,
+    ComparisonChain,
+    Constant,
+    Membership,
+    Node,
+)
 from fullpass.preprocessing.token_spelling import as_token
 
 _SMALLEST_NORMAL = np.finfo(np.float32).tiny
@@ -45,7 +52,7 @@ def _evaluate(node: Node, columns: Mapping[str, np.ndarray]) -> np.ndarray:
             return column if _is_text(column) else _finite(column.astype(np.float32))
         case Constant():
             return _constant(node)
-        case Comparison():
+        case ComparisonChain():
             operands = [_evaluate(operand, columns) for operand in node.operands]
             pairs = zip(node.operators, operands, operands[1:], strict=False)
             return functools.reduce(_and, [_propagate_null(NULL_PROPAGATING[name], [a, b]) for name, a, b in pairs])

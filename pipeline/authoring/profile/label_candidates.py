@@ -86,7 +86,7 @@ def label_section(column: ColumnProfile, task: Task | None) -> LabelGuess:
     return LabelGuess({"name": column.name, "task": chosen, **settings}, why)
 
 
-def target_of(column: ColumnProfile, label: LabelGuess) -> Target:
+def label_values(column: ColumnProfile, label: LabelGuess) -> Target:
     """Returns the label of every row, as the run would read it."""
     read_by = {name: label.settings.get(name) for name in ("positive", "classes", "separator")}
     y = label_rows(column.values, label.task, **read_by)  # type: ignore[arg-type]

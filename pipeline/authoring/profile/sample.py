@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import DataConfig
 from fullpass.components.ingest.readers.csv_records import one_record_per_line
-from fullpass.components.ingest.readers.read_source import parts_of, read, run_in_fork_if_native
+from fullpass.components.ingest.readers.read_source import parts_of, read_rows, run_in_fork_if_native
 from fullpass.components.ingest.readers.reader import WHOLE, BadRow, FilePart, Reading
 from fullpass.components.ingest.sources.config import CsvSource
 from fullpass.components.ingest.sources.files import SourceFile
@@ -22,7 +22,13 @@ from fullpass.pipeline.authoring.profile.images import Size, image_sizes, image_
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.arrow_text import as_mask, null_where
 from fullpass.preprocessing.values.convert import as_declared, to_text
-from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of, lists_of, without_inner_lists
+from fullpass.preprocessing.values.list_values import (
+    flatten,
+    is_list,
+    lengths_of,
+    lists_of_lengths,
+    without_inner_lists,
+)
 
 _MOST_ROWS = 1_000_000
 _MOST_FILES, _MOST_PARTS = 16, 16
@@ -240,7 +246,7 @@ def _one_array(arrays: Sequence[pa.Array], source: Source) -> pa.Array:
     single, several = without_inner_lists(array, lengths_of(array))
     array = array if several.any() else single
     # Arrow does not cast lists of a fixed size.
-    variable = lists_of(flatten(array), lengths_of(array), as_mask(array.is_null()))
+    variable = lists_of_lengths(flatten(array), lengths_of(array), as_mask(array.is_null()))
     array = variable.cast(pa.list_(array.type.value_type))
     return _sole_values(array, source) if FORMATS[source.format].in_lists else array
 
@@ -294,7 +300,7 @@ def _read(
     for part in parts:
         reading = Reading(file, {name: RawColumn(name, "string") for name in columns}, part)
         kept = _KeptBatches(2 * budget // len(parts), -(-rows // len(parts)), subsample=FORMATS[source.format].native)
-        for batch in read(reading, source):
+        for batch in read_rows(reading, source):
             kept.add(batch.table)
             if kept.is_full:
                 break

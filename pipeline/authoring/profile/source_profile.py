@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from fullpass.base.errors import UserError
 from fullpass.base.files import is_address
-from fullpass.components.ingest.readers.read_source import dictionary_columns, names_of
+from fullpass.components.ingest.readers.read_source import columns_of_file, dictionary_columns
 from fullpass.components.ingest.sources.config import CsvSource, ImagesSource, ParquetSource
 from fullpass.pipeline.authoring.profile.column_profile import (
     ID_WORDS,
@@ -182,7 +182,7 @@ def _counts_rows(column: ColumnProfile, numbers: np.ndarray, files: int) -> bool
 
 def _usable_names(found: FoundSource) -> tuple[list[str], list[tuple[str, str]]]:
     """Returns the columns that every file has exactly once and by name, and the others with their reasons."""
-    per_file = [names_of(file, found.source) or [] for file in found.files if file.size]
+    per_file = [columns_of_file(file, found.source) or [] for file in found.files if file.size]
     counts = Counter(name for names in per_file for name in set(names))
     usable, unusable = [], []
     for name in dict.fromkeys(name for names in per_file for name in names):

@@ -19,22 +19,22 @@ from fullpass.base.errors import UserError
 from fullpass.base.link_safe_files import entries
 from fullpass.components.data_gate import summary_entries
 from fullpass.components.ingest.writing.manifest import QUARANTINE
-from fullpass.components.push.push import folder_of, origin_of, rolled_back, versions
+from fullpass.components.push.push import folder_of, origin_of, rolled_back, served_versions
 from fullpass.pipeline.registry.retention.records import (
     DAY,
     LIVE,
     Kept,
+    MetadataRecords,
     Policy,
-    Records,
     find_kept,
-    read_records,
+    read_metadata,
     removal_of,
     remove_records,
 )
 from fullpass.pipeline.root.check import check_own_root, check_root
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.root.locks import run_lock
-from fullpass.pipeline.running.history import History
+from fullpass.pipeline.running.history import RunHistory
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,8 @@ def collect(root: Path, target: Path, policy: Policy, next_run: NextRun, *, dry_
     with nullcontext() if dry_run else run_lock(root, what="fullpass gc"):
         check_root(root)
         now, root = time.time(), root.resolve()
-        metadata, history = RootLayout(root).metadata, History(root)
-        records = read_records(metadata)
+        metadata, history = RootLayout(root).metadata, RunHistory(root)
+        records = read_metadata(metadata)
         kept = find_kept(records, policy, _pushed_models(target), next_run.spans, now)
         since = min([now - policy.days * DAY, *(run.created for run in records.runs if run.id in kept.runs)])
         removal = removal_of(records, kept)
@@ -132,11 +132,11 @@ def collect(root: Path, target: Path, policy: Policy, next_run: NextRun, *, dry_
 
 def _pushed_models(target: Path) -> set[str]:
     """Returns the addresses of the models in a folder of pushed models, served or put aside."""
-    origins = (origin_of(folder_of(target, version)) for version in (*versions(target), *rolled_back(target)))
+    origins = (origin_of(folder_of(target, version)) for version in (*served_versions(target), *rolled_back(target)))
     return {origin for origin in origins if origin is not None}
 
 
-def find_unneeded(root: Path, records: Records, kept: Kept, next_run: NextRun, since: float) -> list[Unneeded]:
+def find_unneeded(root: Path, records: MetadataRecords, kept: Kept, next_run: NextRun, since: float) -> list[Unneeded]:
     """Returns the unneeded files and folders of a root, without changing anything.
 
     Args:
@@ -194,7 +194,7 @@ def resolve_in_root(root: Path, path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _artifact_folders(root: Path, records: Records) -> dict[int, Path]:
+def _artifact_folders(root: Path, records: MetadataRecords) -> dict[int, Path]:
     folders: dict[int, Path] = {}
     for artifact in records.artifacts.values():
         if artifact.state == LIVE:

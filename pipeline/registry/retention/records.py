@@ -23,7 +23,7 @@ from typing import Any
 from fullpass.base.errors import UserError
 from fullpass.pipeline.root.layout import lock_of
 from fullpass.pipeline.root.locks import exclusive
-from fullpass.pipeline.root.sqlite_files import METADATA_DAMAGED, opened
+from fullpass.pipeline.root.sqlite_files import METADATA_DAMAGED, open_sqlite
 
 SCHEMA_VERSION = 10
 LIVE, DELETED = 2, 4
@@ -89,7 +89,7 @@ class Execution:
 
 
 @dataclass(frozen=True)
-class Run:
+class RecordedRun:
     """A run.
 
     Attributes:
@@ -103,12 +103,12 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Records:
+class MetadataRecords:
     """All records of a metadata file, by id; runs by age, the oldest first."""
 
     artifacts: Mapping[int, Artifact]
     executions: Mapping[int, Execution]
-    runs: tuple[Run, ...]
+    runs: tuple[RecordedRun, ...]
 
     def makers(self) -> dict[int, int]:
         """Returns artifact -> the execution that produced it, not those that reused it from the cache."""
@@ -130,7 +130,7 @@ class Removal:
     gone: frozenset[int]
 
 
-def read_records(path: Path) -> Records:
+def read_metadata(path: Path) -> MetadataRecords:
     """Returns the records of a metadata file.
 
     Raises:
@@ -154,8 +154,8 @@ def read_records(path: Path) -> Records:
         for i, name, state in database.execute(_EXECUTIONS):
             sides = (frozenset(ids[i]) for ids in (inputs, outputs, models))
             executions[i] = Execution(i, name.partition(".")[2], state, *sides)
-        runs = (Run(i, name, ms / 1000, frozenset(members[i])) for i, name, ms in database.execute(_RUNS))
-        return Records(artifacts, executions, tuple(runs))
+        runs = (RecordedRun(i, name, ms / 1000, frozenset(members[i])) for i, name, ms in database.execute(_RUNS))
+        return MetadataRecords(artifacts, executions, tuple(runs))
 
 
 def remove_records(path: Path, removal: Removal) -> None:
@@ -182,7 +182,7 @@ def _delete(database: sqlite3.Connection, kind: str, ids: Collection[int]) -> No
 
 @contextmanager
 def _opened(path: Path) -> Iterator[sqlite3.Connection]:
-    with exclusive(lock_of(path)), opened(path, METADATA_DAMAGED) as database:
+    with exclusive(lock_of(path)), open_sqlite(path, METADATA_DAMAGED) as database:
         [(version,)] = database.execute("SELECT schema_version FROM MLMDEnv").fetchall()
         if version != SCHEMA_VERSION:
             raise UserError(
@@ -221,7 +221,9 @@ class Kept:
     models: frozenset[int]
 
 
-def find_kept(records: Records, policy: Policy, pushed: Collection[str], spans: Collection[int], now: float) -> Kept:
+def find_kept(
+    records: MetadataRecords, policy: Policy, pushed: Collection[str], spans: Collection[int], now: float
+) -> Kept:
     """Returns the records and files to keep.
 
     Args:
@@ -247,7 +249,7 @@ def find_kept(records: Records, policy: Policy, pushed: Collection[str], spans: 
     )
 
 
-def removal_of(records: Records, kept: Kept) -> Removal:
+def removal_of(records: MetadataRecords, kept: Kept) -> Removal:
     """Returns all records except the kept ones, and the kept records whose files are removed."""
     live = {artifact.id for artifact in records.artifacts.values() if artifact.state == LIVE}
     used = {run.id for run in records.runs if run.executions & kept.executions}
@@ -259,13 +261,13 @@ def removal_of(records: Records, kept: Kept) -> Removal:
     )
 
 
-def kept_runs(records: Records, policy: Policy, now: float) -> list[Run]:
+def kept_runs(records: MetadataRecords, policy: Policy, now: float) -> list[RecordedRun]:
     """Returns the runs that a policy keeps, oldest first."""
     newest = records.runs[-policy.runs :] if policy.runs else ()
     return [run for run in records.runs if run in newest or run.created > now - policy.days * DAY]
 
 
-def _kept_models(records: Records, pushed: Collection[str]) -> set[int]:
+def _kept_models(records: MetadataRecords, pushed: Collection[str]) -> set[int]:
     """Returns the pushed models, served or not, and the last blessed ones."""
     models = {artifact.id for artifact in records.artifacts.values() if artifact.type == MODEL}
     blessings = sorted(
@@ -276,7 +278,7 @@ def _kept_models(records: Records, pushed: Collection[str]) -> set[int]:
     return {m for m in models if records.artifacts[m].uri in pushed} | (set(blessed[:_BLESSED_KEPT]) & models)
 
 
-def _window_examples(records: Records, spans: Collection[int]) -> set[int]:
+def _window_examples(records: MetadataRecords, spans: Collection[int]) -> set[int]:
     """Returns the raw examples of the window: the last ingested ones of each span."""
     raw = (a for a in records.artifacts.values() if a.type == EXAMPLES and a.properties.get("fingerprint"))
     live = sorted((a for a in raw if a.state == LIVE), key=lambda artifact: artifact.id)
@@ -284,7 +286,7 @@ def _window_examples(records: Records, spans: Collection[int]) -> set[int]:
     return {artifact for span, artifact in newest.items() if span in spans}
 
 
-def _evaluations_and_reports(records: Records, models: Collection[int]) -> set[int]:
+def _evaluations_and_reports(records: MetadataRecords, models: Collection[int]) -> set[int]:
     """Returns the executions that evaluated models, and those that reported on them."""
     found = [e for e in records.executions.values() if e.models & set(models) and MODEL not in _types_made(records, e)]
     outputs = {made for execution in found for made in execution.outputs}
@@ -292,7 +294,7 @@ def _evaluations_and_reports(records: Records, models: Collection[int]) -> set[i
     return {execution.id for execution in (*found, *reports)}
 
 
-def _ancestry(records: Records, makers: dict[int, int], artifacts: Iterable[int]) -> set[int]:
+def _ancestry(records: MetadataRecords, makers: dict[int, int], artifacts: Iterable[int]) -> set[int]:
     """Returns the executions that produced artifacts and their ancestors.
 
     The previous model and the previous vocabularies are no ancestors, since their chain would reach back to the first
@@ -309,10 +311,10 @@ def _ancestry(records: Records, makers: dict[int, int], artifacts: Iterable[int]
     return found
 
 
-def _types_made(records: Records, execution: Execution) -> set[str]:
+def _types_made(records: MetadataRecords, execution: Execution) -> set[str]:
     return {records.artifacts[artifact].type for artifact in execution.outputs}
 
 
-def _artifacts_of(records: Records, executions: Iterable[int]) -> set[int]:
+def _artifacts_of(records: MetadataRecords, executions: Iterable[int]) -> set[int]:
     found = (records.executions[execution] for execution in executions)
     return {artifact for execution in found for artifact in execution.inputs | execution.outputs}

@@ -105,7 +105,9 @@ class _LineLog:
         due = self._next_line.setdefault(node_id, _SECONDS_PER_LINE)
         if seconds >= due:
             self._next_line[node_id] = seconds + _SECONDS_PER_LINE
-            self._print(f"{node_id}: {', '.join(one for one in (f'running for {duration(seconds)}', progress) if one)}")
+            self._print(
+                f"{node_id}: {', '.join(one for one in (f'running for {duration_text(seconds)}', progress) if one)}"
+            )
 
     def _print(self, text: str) -> None:
         _print(self._console, text)
@@ -129,12 +131,12 @@ class NodeRows:
             case events.RunStarted(node_ids=node_ids):
                 self._rows = dict.fromkeys(node_ids, (_WAITING, "", ""))
             case events.NodeStarted(id=node_id):
-                self._rows[node_id] = (_RUNNING, duration(0), "")
+                self._rows[node_id] = (_RUNNING, duration_text(0), "")
             case events.NodeRunning(id=node_id, seconds=seconds, progress=progress):
-                self._rows[node_id] = (_RUNNING, duration(seconds), self._rates.describe(node_id, progress))
+                self._rows[node_id] = (_RUNNING, duration_text(seconds), self._rates.describe(node_id, progress))
             case events.NodeEnded(result=result):
                 first_line = (result.error or "").partition("\n")[0]
-                self._rows[result.id] = (result.status.value, duration(result.seconds), first_line)
+                self._rows[result.id] = (result.status.value, duration_text(result.seconds), first_line)
             case events.RunEnded(result=result):
                 not_run = [node.id for node in result.nodes if node.status == Status.NOT_RUN and node.id in self._rows]
                 self._rows |= dict.fromkeys(not_run, (Status.NOT_RUN.value, "", ""))
@@ -205,11 +207,11 @@ def _seconds_left(first: Progress, progress: Progress) -> float | None:
     return left if progress.ends_at is None else min(left, max(0.0, progress.ends_at - progress.reported_at))
 
 
-def duration(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """Returns a duration for people.
 
     Example:
-        >>> duration(3.21), duration(42), duration(75), duration(3700)
+        >>> duration_text(3.21), duration_text(42), duration_text(75), duration_text(3700)
         ('3.2 s', '42 s', '1:15', '1:01:40')
     """
     if seconds < 9.95:
@@ -226,7 +228,7 @@ def describe(progress: Progress, seconds_left: float | None) -> str:
     count = f"{progress.done:,} {progress.unit}"
     if progress.total is not None:
         count = f"{progress.done:,} of {progress.total:,} {progress.unit}"
-    left = "" if seconds_left is None else f"{duration(seconds_left)} left"
+    left = "" if seconds_left is None else f"{duration_text(seconds_left)} left"
     return ", ".join(part for part in (count, left, progress.note) if part)
 
 
@@ -236,8 +238,8 @@ def _heading(event: events.RunStarted) -> str:
 
 
 def _status_text(result: NodeResult) -> str:
-    took = f" after {duration(result.seconds)}" if result.status in (Status.FAILED, Status.INTERRUPTED) else ""
-    took = f", {duration(result.seconds)}" if result.status == Status.OK else took
+    took = f" after {duration_text(result.seconds)}" if result.status in (Status.FAILED, Status.INTERRUPTED) else ""
+    took = f", {duration_text(result.seconds)}" if result.status == Status.OK else took
     return f"{result.status}{took}"
 
 

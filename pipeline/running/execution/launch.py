@@ -22,7 +22,7 @@ from fullpass.pipeline.running.execution import failure, input_channels
 from fullpass.pipeline.running.execution.artifact_checksums import record_checksums
 from fullpass.pipeline.running.execution.events import Status, new_run_id
 from fullpass.pipeline.running.execution.metadata_store import LockedMetadata
-from fullpass.pipeline.running.execution.node_process import Outcome
+from fullpass.pipeline.running.execution.node_process import NodeOutcome
 from fullpass.pipeline.running.execution.records import RESOLVER_TYPE
 from fullpass.preprocessing.internals.beam_internals import inspect_steps_once, skip_ipython
 
@@ -39,7 +39,7 @@ def launch(
     pipeline: pipeline_pb2.Pipeline,
     deployment: local_deployment_config_pb2.LocalDeploymentConfig,
     handle: metadata.Metadata,
-) -> Outcome:
+) -> NodeOutcome:
     """Runs one node of a compiled pipeline to completion.
 
     Args:
@@ -60,7 +60,7 @@ def launch(
         custom_driver_spec=runner_utils.extract_custom_driver_spec(deployment, node_id),
     ).launch()
     if info is None or info.execution_id is None:
-        return Outcome(status=Status.SKIPPED)
+        return NodeOutcome(status=Status.SKIPPED)
     with handle:
         [execution] = handle.store.get_executions_by_id([info.execution_id])
         artifacts = execution_lib.get_output_artifacts(handle, info.execution_id)
@@ -71,17 +71,17 @@ def launch(
     return outcome
 
 
-def _outcome(node: pipeline_pb2.PipelineNode, execution: proto.Execution, outputs: int) -> Outcome:
+def _outcome(node: pipeline_pb2.PipelineNode, execution: proto.Execution, outputs: int) -> NodeOutcome:
     """Returns the outcome of a launch that raised nothing; for unresolved inputs, TFX records a failure and returns."""
     if execution.last_known_state == execution.CACHED:
-        return Outcome(status=Status.CACHED, outputs=outputs)
+        return NodeOutcome(status=Status.CACHED, outputs=outputs)
     if not execution_lib.is_execution_failed(execution):
-        return Outcome(status=Status.OK, outputs=outputs)
+        return NodeOutcome(status=Status.OK, outputs=outputs)
     reason = execution_lib.get_execution_result(execution)
     if node.node_info.type.name == RESOLVER_TYPE and reason.code == _NOTHING_FOUND:
         # A resolver may find nothing, for example on a first run. Nodes that require its output fail themselves.
-        return Outcome(status=Status.OK)
-    return Outcome(status=Status.FAILED, error=_missing_input(node, reason.result_message))
+        return NodeOutcome(status=Status.OK)
+    return NodeOutcome(status=Status.FAILED, error=_missing_input(node, reason.result_message))
 
 
 def _missing_input(node: pipeline_pb2.PipelineNode, message: str) -> str:

@@ -44,7 +44,7 @@ columns, each of which would be searched for secrets."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class NodeOutcome:
     """The result that the process of a node writes before it exits."""
 
     status: Status
@@ -72,7 +72,9 @@ class NodeProcess:
         return progress.read(self.scratch / f"{self.id}{_PROGRESS_SUFFIX}")
 
 
-def start(node_id: str, work: Callable[[], Outcome], *, log: Path, scratch: Path, gpus: bool = False) -> NodeProcess:
+def start(
+    node_id: str, work: Callable[[], NodeOutcome], *, log: Path, scratch: Path, gpus: bool = False
+) -> NodeProcess:
     """Forks a process that calls `work` and exits.
 
     Args:
@@ -142,7 +144,9 @@ def _has_ended(process: NodeProcess) -> bool:
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def _run_child(node_id: str, work: Callable[[], Outcome], *, log: Path, scratch: Path, gpus: bool, parent: int) -> None:
+def _run_child(
+    node_id: str, work: Callable[[], NodeOutcome], *, log: Path, scratch: Path, gpus: bool, parent: int
+) -> None:
     """Runs the child and exits without running the `finally` blocks and `atexit` handlers of the parent."""
     exit_code = ExitCode.FAILED
     try:
@@ -222,27 +226,27 @@ def _restore_signals() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED)
 
 
-def _outcome_of(work: Callable[[], Outcome]) -> Outcome:
+def _outcome_of(work: Callable[[], NodeOutcome]) -> NodeOutcome:
     try:
         return work()
     except KeyboardInterrupt:
         logging.warning("Interrupted.", exc_info=True)
-        return Outcome(status=Status.INTERRUPTED)
+        return NodeOutcome(status=Status.INTERRUPTED)
     except BaseException as error:
         logging.exception("The node failed.")
-        return Outcome(status=Status.FAILED, error=failure.explain(error))
+        return NodeOutcome(status=Status.FAILED, error=failure.explain(error))
 
 
-def _write_outcome(path: Path, outcome: Outcome) -> None:
+def _write_outcome(path: Path, outcome: NodeOutcome) -> None:
     write_atomically(path, json.dumps(asdict(outcome)))
 
 
-def _read_outcome(process: NodeProcess) -> Outcome | None:
+def _read_outcome(process: NodeProcess) -> NodeOutcome | None:
     path = process.scratch / f"{process.id}{_OUTCOME_SUFFIX}"
     if not path.exists():
         return None
     fields = json.loads(path.read_text(encoding="utf-8"))
-    return Outcome(**fields | {"status": Status(fields["status"])})
+    return NodeOutcome(**fields | {"status": Status(fields["status"])})
 
 
 def _notes(scratch: Path, node_id: str) -> Path:
@@ -250,7 +254,7 @@ def _notes(scratch: Path, node_id: str) -> Path:
     return scratch / f"{node_id}.reading"
 
 
-def _crash_outcome(exit_code: int, files: list[str]) -> Outcome:
+def _crash_outcome(exit_code: int, files: list[str]) -> NodeOutcome:
     """Returns the outcome of a process that wrote no outcome; a negative exit code is the signal that ended it."""
     if exit_code == -signal.SIGKILL:
         error = (
@@ -264,4 +268,4 @@ def _crash_outcome(exit_code: int, files: list[str]) -> Outcome:
         error = f"Its process crashed in native code ({name}); the end of the log shows where."
     else:
         error = f"Its process ended with exit code {exit_code} without a result; see the end of the log."
-    return Outcome(status=Status.FAILED, error=error)
+    return NodeOutcome(status=Status.FAILED, error=error)

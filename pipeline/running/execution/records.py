@@ -83,7 +83,7 @@ def locked_store(path: Path, *, writes: bool = False) -> Iterator[RedactedStore]
         yield RedactedStore(MetadataStore(config))
 
 
-def outputs(result: RunResult, node_id: str) -> dict[str, list[RecordedArtifact]]:
+def outputs_of_node(result: RunResult, node_id: str) -> dict[str, list[RecordedArtifact]]:
     """Returns the output artifacts of a node in a run, by output name; cached and reused nodes have outputs too.
 
     Raises:

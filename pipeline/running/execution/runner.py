@@ -47,7 +47,7 @@ class Selection:
     base_run_id: str | None = None
 
 
-def select(pipeline: pipeline_pb2.Pipeline, request: RunRequest, metadata_path: Path) -> Selection:
+def select_nodes(pipeline: pipeline_pb2.Pipeline, request: RunRequest, metadata_path: Path) -> Selection:
     """Selects the nodes that a run starts, and records the outputs that it reuses as its own.
 
     Resolvers and importers that serve only started nodes are started too, so the last blessed model is resolved again.
@@ -196,7 +196,7 @@ def run(
     compiled = _compile(pipeline, run_id or events.new_run_id(), fresh=request.fresh)
     log_dir.mkdir(parents=True, exist_ok=True)
     close_abandoned(compiled.metadata_path, compiled.root, compiled.name)
-    selection = select(compiled.ir, request, compiled.metadata_path)
+    selection = select_nodes(compiled.ir, request, compiled.metadata_path)
     listener(
         events.RunStarted(
             run_id=compiled.run_id,

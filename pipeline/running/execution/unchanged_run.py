@@ -23,7 +23,7 @@ from fullpass.components.push.push import rolled_back_origins
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.user_code import beside_code, user_digest, user_functions
 from fullpass.pipeline.root.layout import RootLayout
-from fullpass.pipeline.root.sqlite_files import state_of
+from fullpass.pipeline.root.sqlite_files import sqlite_state
 from fullpass.pipeline.running.execution import events
 from fullpass.pipeline.running.execution.artifact_checksums import damaged_artifacts
 from fullpass.pipeline.running.execution.events import Listener, NodeResult, RunResult, Status
@@ -84,7 +84,7 @@ def write_state(root: Path, inputs: str, result: RunResult) -> None:
     """
     if result.ok and all(node.status in _WHOLE for node in result.nodes):
         nodes = tuple(node.id for node in result.nodes)
-        run = LastFullRun(result.run_id, inputs, state_of(result.metadata_path), nodes)
+        run = LastFullRun(result.run_id, inputs, sqlite_state(result.metadata_path), nodes)
         state_file.write(RootLayout(root).last_full_run, asdict(run))
 
 
@@ -95,7 +95,7 @@ def find_unchanged(root: Path, inputs: str) -> LastFullRun | None:
         run = state_file.read_as(LastFullRun, layout.last_full_run, "It is written anew after the next run.")
     except (FileNotFoundError, state_file.DamagedState):
         return None
-    if run.inputs != inputs or not layout.metadata.is_file() or run.metadata != state_of(layout.metadata):
+    if run.inputs != inputs or not layout.metadata.is_file() or run.metadata != sqlite_state(layout.metadata):
         return None
     with locked_store(layout.metadata) as store:
         _, executions = _recorded(store, run.run_id)

@@ -22,7 +22,7 @@ _MOST_METRICS, _MOST_PARAMS = 1000, 100
 _PARENT = "mlflow.parentRunId"
 
 
-def record(client: MlflowClient, run: Mapping[str, Any], answer: dict[str, Any]) -> None:
+def _record(client: MlflowClient, run: Mapping[str, Any], answer: dict[str, Any]) -> None:
     """Records a run, its trials as nested runs, and its files.
 
     Args:
@@ -83,7 +83,7 @@ def main() -> None:
     """Records the run from standard input on the server that the environment names."""
     answer: dict[str, Any] = {"recorded": None, "error": None}
     try:
-        record(MlflowClient(), json.load(sys.stdin), answer)
+        _record(MlflowClient(), json.load(sys.stdin), answer)
     except Exception as error:
         # The caller receives the reason of every problem with the server.
         answer["error"] = str(error) or type(error).__name__

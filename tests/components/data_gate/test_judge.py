@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from fullpass.components.data_gate.config import GatesConfig
-from fullpass.components.data_gate.gate_verdict import read_verdict
-from fullpass.components.data_gate.judge import judge
+from fullpass.components.data_gate.gate_verdict import parse_verdict
+from fullpass.components.data_gate.judge import judge_span
 from fullpass.components.data_gate.series import SeriesSource, Sketches, series_of
-from fullpass.components.data_gate.span_summary import Summary, SummaryStore, merge_parts, merge_spans
+from fullpass.components.data_gate.span_summary import SpanSummary, SummaryStore, merge_parts, merge_spans
 from fullpass.preprocessing.config import PreprocessingConfig
 
 CONFIG = {
@@ -72,7 +72,7 @@ def months(*numbers):
 
 def found(newest, window=(), earlier=(), gates=None, config=None, **more):
     series = series_of(config or preprocessing(), "month")
-    return judge(newest, window, earlier, series, GatesConfig.model_validate(gates or {}), **more)
+    return judge_span(newest, window, earlier, series, GatesConfig.model_validate(gates or {}), **more)
 
 
 def changed(month, **columns):
@@ -241,7 +241,7 @@ def test_without_spans_the_data_of_the_run_before():
 
 def without_rows(month):
     nothing = summary(month, {name: values[:0] for name, values in rows_of_month(month).items()})
-    return Summary(month, f"2020-{month:02d}", f"f{month}", 0, nothing.distributions)
+    return SpanSummary(month, f"2020-{month:02d}", f"f{month}", 0, nothing.distributions)
 
 
 def test_spans_without_rows_are_a_gap():
@@ -313,7 +313,7 @@ def test_anomalies_are_findings():
 def test_a_verdict_survives_as_json():
     now = summary(4, changed(4, fare=tripled))
     verdict = found(now, months(1, 2))
-    assert read_verdict(json.loads(json.dumps(verdict.to_json()))) == verdict
+    assert parse_verdict(json.loads(json.dumps(verdict.to_json()))) == verdict
 
 
 def test_merged_spans_have_all_rows():
@@ -346,6 +346,6 @@ def test_without_spans_the_store_returns_the_data_of_the_run_before(tmp_path):
     config = preprocessing()
     store = SummaryStore(str(tmp_path), SeriesSource.of(config, None))
     for version in (1, 2, 3):
-        store.write(Summary(0, "0", f"v{version}", version, {}, time=float(version)))
+        store.write(SpanSummary(0, "0", f"v{version}", version, {}, time=float(version)))
     assert [s.fingerprint for s in store.other_version(0, "v3")] == ["v2"]
     assert store.other_version(1, "v3") == [] == store.before(0, most=9)

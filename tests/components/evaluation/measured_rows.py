@@ -30,4 +30,4 @@ def measured(
         first = int(part[0]) if len(part) else 0
         states.append(one.add(one.start(), scored_by(scored.chosen(part), first=first, columns=columns)))
     state = one.merge(states)
-    return one.measure(state), state.places
+    return one.measure(state), state.indices

@@ -59,13 +59,13 @@ def of_sklearn(labels, scores, weights):
 def test_metrics_of_all_rows_and_of_each_slice_are_those_of_sklearn():
     labels, scores, weights, zones = multiclass()
     names = (*OF_ALL, *TOP, *AREAS, *OF_BEAR)
-    found, places = measured(names, labels, scores, weights, zones, parts=3)
+    found, indices = measured(names, labels, scores, weights, zones, parts=3)
     for zone in (None, 0, 1, 2):
         rows = (zones == zone) | (zone is None)
         key = SliceKey(-1, newest=False) if zone is None else SliceKey(0, newest=False, values=(float(zone),))
         for name, value in of_sklearn(labels[rows], scores[rows], weights[rows]).items():
             tolerance = 1e-4 if "auc" in name else 1e-12
-            assert found.values[0][name][places[key]] == pytest.approx(value, abs=tolerance), (zone, name)
+            assert found.values[0][name][indices[key]] == pytest.approx(value, abs=tolerance), (zone, name)
 
 
 @pytest.mark.integration

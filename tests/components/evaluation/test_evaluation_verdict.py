@@ -5,8 +5,8 @@ import pytest
 
 from fullpass.components.evaluation.confidence import quantile
 from fullpass.components.evaluation.config import EvaluationConfig, Threshold
-from fullpass.components.evaluation.evaluation_verdict import is_blessed, judge, measure, reason
-from fullpass.components.evaluation.measured_metrics import FILE, MeasuredRows, read_measured, text_of, to_json
+from fullpass.components.evaluation.evaluation_verdict import is_blessed, judge_metrics, measure, reason
+from fullpass.components.evaluation.measured_metrics import FILE, MeasuredRows, measured_json, read_measured, text_of
 
 
 def judged(name, value, baseline, threshold):
@@ -62,13 +62,13 @@ def test_a_class_is_judged_on_all_rows_and_on_slices():
         return MeasuredRows(keys, {"recall[fox]": recall, "example_count": 50.0})
 
     whole, east, west = rows(0.7), rows(0.4, ("zone", "east")), rows(math.nan, ("zone", "west"))
-    verdict = judge([whole, east, west], config, blessed=False)
+    verdict = judge_metrics([whole, east, west], config, blessed=False)
     assert verdict.reasons == (
         "on the slice zone east (50 examples) recall[fox] is 0.4000, below the minimum 0.5 "
         "(evaluation.thresholds.recall[fox].slices.min)",
     )
     assert verdict.notes == ("recall[fox]: of 2 slices, 1 have no rows of the class; these are not judged",)
-    (reason,) = judge([rows(math.nan), rows(0.9, ("zone", "east"))], config, blessed=False).reasons
+    (reason,) = judge_metrics([rows(math.nan), rows(0.9, ("zone", "east"))], config, blessed=False).reasons
     assert reason.startswith("recall[fox] is not a number: the model has no such class or never predicts it")
 
 
@@ -92,7 +92,7 @@ def test_each_slice_must_hold_and_the_reason_names_slice_value_and_bound():
         measured(0.80, of="b", baseline=0.86),
         measured(0.82, of="c", baseline=0.86),
     ]
-    verdict = judge(rows, config(min=0.8, slices=ON_SLICES), blessed=False)
+    verdict = judge_metrics(rows, config(min=0.8, slices=ON_SLICES), blessed=False)
     assert [(one.name, set(one.failed)) for one in verdict.slices] == [
         ("zone a", {"auc"}),
         ("zone b", {"auc"}),
@@ -104,7 +104,7 @@ def test_each_slice_must_hold_and_the_reason_names_slice_value_and_bound():
         "on the slice zone b (1,000 examples) auc is 0.8000, the last blessed model has 0.8600 on the same rows: worse "
         "by over 0.05 (evaluation.thresholds.auc.slices.tolerance)",
     )
-    assert judge(rows, config(min=0.8, slices=ON_SLICES), blessed=True).reasons == ()
+    assert judge_metrics(rows, config(min=0.8, slices=ON_SLICES), blessed=True).reasons == ()
 
 
 def test_small_slices_and_those_of_one_class_are_shown_and_not_judged():
@@ -114,7 +114,7 @@ def test_small_slices_and_those_of_one_class_are_shown_and_not_judged():
         measured(math.nan, of="b"),
         measured(0.9, of="c", examples=100),
     ]
-    verdict = judge(rows, config(slices=ON_SLICES), blessed=True)
+    verdict = judge_metrics(rows, config(slices=ON_SLICES), blessed=True)
     assert is_blessed(rows, config(slices=ON_SLICES)) and [one.name for one in verdict.slices if one.judged] == [
         "zone c"
     ]
@@ -127,13 +127,15 @@ def test_small_slices_and_those_of_one_class_are_shown_and_not_judged():
 
 
 def test_a_slice_has_no_value_of_a_metric_that_is_undefined_on_it():
-    verdict = judge([measured(0.9), measured(math.nan, of="b", baseline=0.8)], config(min=0.5), blessed=False)
+    verdict = judge_metrics([measured(0.9), measured(math.nan, of="b", baseline=0.8)], config(min=0.5), blessed=False)
     [one] = verdict.slices
     assert (one.name, dict(one.values), dict(one.baseline)) == ("zone b", {}, {"auc": 0.8})
 
 
 def test_a_metric_that_became_undefined_does_not_hold():
-    verdict = judge([measured(0.9), measured(math.nan, of="b", baseline=0.9)], config(slices=ON_SLICES), blessed=False)
+    verdict = judge_metrics(
+        [measured(0.9), measured(math.nan, of="b", baseline=0.9)], config(slices=ON_SLICES), blessed=False
+    )
     assert "zone b" in verdict.reasons[0] and "not a number" in verdict.reasons[0]
 
 
@@ -144,17 +146,17 @@ def test_slices_of_the_newest_span_are_judged_by_newest_span_alone():
         measured(0.65, of="a"),
         measured(0.65, of="a", newest=True),
     ]
-    of_all = judge(rows, config(slices={"min": 0.7}), blessed=False)
+    of_all = judge_metrics(rows, config(slices={"min": 0.7}), blessed=False)
     [why] = of_all.reasons
     assert "slice zone a (" in why and "evaluation.thresholds.auc.slices.min" in why
-    of_newest = judge(rows, config(newest_span={"slices": {"min": 0.7}}), blessed=False)
+    of_newest = judge_metrics(rows, config(newest_span={"slices": {"min": 0.7}}), blessed=False)
     [why] = of_newest.reasons
     assert "slice zone a of the newest span" in why and "evaluation.thresholds.auc.newest_span.slices.min" in why
 
 
 def test_of_many_slices_the_worst_are_named():
     rows = [measured(0.9), *(measured(0.5 + i / 1000, of=str(i)) for i in range(20))]
-    reasons = judge(rows, config(slices={"min": 0.7}), blessed=False).reasons
+    reasons = judge_metrics(rows, config(slices={"min": 0.7}), blessed=False).reasons
     assert len(reasons) == 7 and "zone 0 " in reasons[0] and reasons[-1].startswith("and auc on 14 more slices")
 
 
@@ -166,7 +168,7 @@ def test_an_eval_split_of_one_class_blesses_nothing(metric, thresholds):
     )
     values = {metric: math.nan, "log_loss": 0.1, "example_count": 500.0}
     assert not is_blessed([MeasuredRows((), values)], config)
-    verdict = judge([MeasuredRows((), values)], config, blessed=False)
+    verdict = judge_metrics([MeasuredRows((), values)], config, blessed=False)
     assert verdict.reasons == (f"{metric} is not a number: the eval split holds one class only, or the model diverged",)
 
 
@@ -230,7 +232,7 @@ UNSLICED = MeasuredRows((), {"auc": 0.9, "example_count": 2e4}, unsliced=(("zone
 def test_a_threshold_that_was_not_judged_does_not_hold_and_the_reason_says_so(rows, threshold, says):
     bounds = config(**threshold)
     assert not is_blessed(rows, bounds)
-    [why] = judge(rows, bounds, blessed=False).reasons
+    [why] = judge_metrics(rows, bounds, blessed=False).reasons
     assert says in why
 
 
@@ -245,14 +247,14 @@ def test_quantiles_of_other_levels_are_not_compared_so_their_bound_does_not_hold
     whole = MeasuredRows((), values, {"pinball": of_blessed, "mae": 1.0}, not_compared={"pinball": why})
     rows = [whole, *([replace(whole, keys=(("zone", "a"),))] if below else [])]
     assert not is_blessed(rows, bounds)
-    verdict = judge(rows, bounds, blessed=False)
+    verdict = judge_metrics(rows, bounds, blessed=False)
     [why] = verdict.reasons
     path = f"evaluation.thresholds.pinball{below}.not_worse_than"
     note = "pinball: not compared, because the quantiles of the last blessed model have other levels"
     assert f"pinball is 1.0000, {note.removeprefix('pinball: ')} ({path};" in why
     assert verdict.notes == (note,)
     absolute = EvaluationConfig.model_validate({"thresholds": {"pinball": {"max": 1.5}}})
-    assert is_blessed(rows, absolute) and judge(rows, absolute, blessed=True).notes == (note,)
+    assert is_blessed(rows, absolute) and judge_metrics(rows, absolute, blessed=True).notes == (note,)
 
 
 def test_every_entry_of_slices_needs_a_slice_that_is_judged():
@@ -260,7 +262,7 @@ def test_every_entry_of_slices_needs_a_slice_that_is_judged():
         {"slices": [["zone"], ["hour", "day"]], "thresholds": {"auc": {"slices": {"min": 0.5}}}}
     )
     few = MeasuredRows((("day", "1"), ("hour", "7")), {"auc": 0.9, "example_count": 99.0})
-    [why] = judge([*ONE_SLICE, few], both, blessed=False).reasons
+    [why] = judge_metrics([*ONE_SLICE, few], both, blessed=False).reasons
     assert "auc was judged on no slice of hour, day" in why
     assert is_blessed([*ONE_SLICE, replace(few, values={"auc": 0.9, "example_count": 100.0})], both)
 
@@ -273,16 +275,16 @@ def test_a_precision_of_a_slice_that_the_model_never_calls_positive_does_not_hol
         MeasuredRows(keys, {"precision": value, "example_count": 500.0})
         for keys, value in (((), 0.9), ((("zone", "a"),), math.nan), ((("zone", "b"),), 0.9))
     ]
-    [why] = judge(rows, bounds, blessed=False).reasons
+    [why] = judge_metrics(rows, bounds, blessed=False).reasons
     assert "slice zone a (500 examples) precision is not a number: the model predicts no row as positive" in why
 
 
 def test_what_was_not_judged_and_what_was_not_measured_is_noted():
     rows = [measured(0.9, examples=1000), measured(0.9, of="a", examples=400)]
-    assert judge(rows, config(slices={"min": 0.5}), blessed=True).notes == (
+    assert judge_metrics(rows, config(slices={"min": 0.5}), blessed=True).notes == (
         "600 of 1,000 examples are in no slice of zone, because a value is missing; these are not judged",
     )
-    assert judge([UNSLICED], config(min=0.5), blessed=True).notes == (
+    assert judge_metrics([UNSLICED], config(min=0.5), blessed=True).notes == (
         "zone has more than 10,000 combinations of values, so none of its slices is measured",
     )
 
@@ -292,8 +294,8 @@ def test_measurements_are_json_without_nan_and_come_back_as_they_were(tmp_path):
         replace(UNSLICED, errors={"auc": math.nan}),
         MeasuredRows((("zone", "a"),), {"auc": math.nan, "example_count": 3.0}, {"auc": 0.5}, newest=True),
     ]
-    (tmp_path / FILE).write_text(to_json(rows))
-    assert "NaN" not in to_json(rows)
+    (tmp_path / FILE).write_text(measured_json(rows))
+    assert "NaN" not in measured_json(rows)
     assert repr(read_measured(str(tmp_path))) == repr(rows)
 
 
@@ -324,7 +326,7 @@ def test_a_model_no_better_than_the_simple_reference_is_blessed_with_a_sentence_
     rows = [MeasuredRows((), {"auc": 0.9, "example_count": 100.0}, doubt="no better than a simple one")]
     config = EvaluationConfig.model_validate({"metrics": ["auc"], "beyond_reference": required})
     assert is_blessed(rows, config) is not required
-    verdict = judge(rows, config, blessed=not required)
+    verdict = judge_metrics(rows, config, blessed=not required)
     assert verdict.notes == (() if required else ("no better than a simple one",))
     assert verdict.reasons == (("no better than a simple one (evaluation.beyond_reference)",) if required else ())
     assert is_blessed([replace(rows[0], doubt="")], config)

@@ -44,18 +44,18 @@ def test_every_slice_has_the_metrics_of_its_rows_alone():
     state = one.add(one.start(), rows)
     values = one.measure(state).values
     # All rows, two zones, six pairs of zone and hour; and the same for the newest span.
-    assert len(state.places) == 2 * (1 + 2 + 6)
-    for key, place in state.places.items():
+    assert len(state.indices) == 2 * (1 + 2 + 6)
+    for key, index in state.indices.items():
         chosen = rows_of(key, rows, one.slices[key.entry] if key.entry >= 0 else ())
         for scored, of_model in zip(rows.models, values, strict=True):
             weights = scored.weights[chosen]
             labels, scores = scored.labels[chosen], scored.scores[chosen]
             loss = -np.average(np.log(np.where(labels == 1, scores, 1 - scores)), weights=weights)
-            assert of_model["example_count"][place] == (weights > 0).sum()
-            assert of_model["log_loss"][place] == pytest.approx(loss, rel=1e-12)
+            assert of_model["example_count"][index] == (weights > 0).sum()
+            assert of_model["log_loss"][index] == pytest.approx(loss, rel=1e-12)
             pairs = np.outer(weights[labels == 1], weights[labels == 0])
             won = scores[labels == 1][:, None] > scores[labels == 0]
-            assert of_model["auc"][place] == pytest.approx((won * pairs).sum() / pairs.sum(), abs=2e-3)
+            assert of_model["auc"][index] == pytest.approx((won * pairs).sum() / pairs.sum(), abs=2e-3)
 
 
 def test_states_of_parts_merge_to_the_state_of_the_whole():
@@ -64,11 +64,11 @@ def test_states_of_parts_merge_to_the_state_of_the_whole():
     for rows in parts:
         whole = one.add(whole, rows)
     merged = one.merge(one.add(one.start(), rows) for rows in reversed(parts))
-    assert whole.places.keys() == merged.places.keys()
+    assert whole.indices.keys() == merged.indices.keys()
     for left, right in zip(one.measure(whole).values, one.measure(merged).values, strict=True):
         for name in one.metrics:
-            for key in whole.places:
-                expected, found = left[name][whole.places[key]], right[name][merged.places[key]]
+            for key in whole.indices:
+                expected, found = left[name][whole.indices[key]], right[name][merged.indices[key]]
                 assert found == pytest.approx(expected, rel=1e-12, nan_ok=True)
 
 
@@ -76,7 +76,7 @@ def test_without_rows_there_are_all_rows_and_the_newest_span_with_none():
     one = accumulator()
     state = one.merge([one.start()])
     values = one.measure(state).values[0]
-    assert list(state.places) == [SliceKey(-1, newest=False), SliceKey(-1, newest=True)]
+    assert list(state.indices) == [SliceKey(-1, newest=False), SliceKey(-1, newest=True)]
     assert values["example_count"].tolist() == [0, 0] and all(map(math.isnan, values["auc"]))
 
 
@@ -84,7 +84,7 @@ def test_an_entry_of_too_many_slices_has_none_wherever_they_were_found(monkeypat
     monkeypatch.setattr(slice_states, "MOST_SLICES", 3)
     one, parts = accumulator(), [batch(seed, 100) for seed in range(2)]
     together = one.merge(one.add(one.start(), rows) for rows in parts)
-    assert together.overflowed == {1} and {key.entry for key in together.places} == {-1, 0}
+    assert together.overflowed == {1} and {key.entry for key in together.indices} == {-1, 0}
     # A part with few values keeps its slices until it is merged with a part that has many.
     few = batch(3, 100)
     hours = few.columns["hour"]
@@ -93,9 +93,9 @@ def test_an_entry_of_too_many_slices_has_none_wherever_they_were_found(monkeypat
     assert not state.overflowed
     for order in ([state, together], [together, state]):
         merged = one.merge(order)
-        assert merged.overflowed == {1} and {key.entry for key in merged.places} == {-1, 0}
+        assert merged.overflowed == {1} and {key.entry for key in merged.indices} == {-1, 0}
         rows = one.measure(merged).values[0]["example_count"]
-        assert rows[merged.places[SliceKey(-1, newest=False)]] == sum(
+        assert rows[merged.indices[SliceKey(-1, newest=False)]] == sum(
             (part.models[0].weights > 0).sum() for part in (few, *parts)
         )
 
@@ -182,15 +182,15 @@ def test_a_slice_of_huge_weights_leaves_the_others_exact(big):
     zones = rng.integers(0, 5, 3000)
     labels = (rng.random(3000) < 0.4) * 1.0
     scores = np.clip(labels * 0.3 + rng.random(3000) * 0.7, 0, 1)
-    plain, places = regression(labels, scores, np.ones(3000), zones, metrics=("auc", "auc_pr", "r2", "explained"))
+    plain, indices = regression(labels, scores, np.ones(3000), zones, metrics=("auc", "auc_pr", "r2", "explained"))
     weights = np.where(zones == 0, big, 1.0)
     found, _ = regression(labels, scores, weights, zones, metrics=("auc", "auc_pr", "r2", "explained"))
     for zone in range(5):
-        place = places[SliceKey(0, newest=False, values=(float(zone),))]
+        index = indices[SliceKey(0, newest=False, values=(float(zone),))]
         for name in plain.values[0]:
             for of in ("values", "errors"):
-                expected = getattr(plain, of)[0][name][place]
-                assert getattr(found, of)[0][name][place] == pytest.approx(expected, rel=1e-9), (zone, name, of)
+                expected = getattr(plain, of)[0][name][index]
+                assert getattr(found, of)[0][name][index] == pytest.approx(expected, rel=1e-9), (zone, name, of)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1 / 1000, 1e6, 1e300])

@@ -8,7 +8,7 @@ import apache_beam as beam
 import pyarrow.parquet as pq
 
 from fullpass.components.ingest.config import IngestConfig
-from fullpass.components.ingest.ingest import finish, run
+from fullpass.components.ingest.ingest import finish_ingestion, ingest_files
 from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.stratified_pass import with_cuts
 from fullpass.components.ingest.writing.manifest import QUARANTINE, Manifest
@@ -53,8 +53,8 @@ def ingest(
     ingestion = Ingestion(config, files, splits, tuple(columns), str(folder / "examples"), gzip, span=span)
     ingestion = with_cuts(ingestion, beam.Pipeline)
     with local_pipeline() as pipeline:
-        run([ingestion], pipeline)
-    return finish(ingestion)
+        ingest_files([ingestion], pipeline)
+    return finish_ingestion(ingestion)
 
 
 def examples(folder: Path, split: str = "*") -> Iterator[Any]:

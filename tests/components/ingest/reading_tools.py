@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from fullpass.components.ingest.config import DataConfig, IngestConfig
 from fullpass.components.ingest.ingestion import Ingestion
-from fullpass.components.ingest.readers.read_source import find_inputs, parts_of, read
+from fullpass.components.ingest.readers.read_source import find_inputs, parts_of, read_rows
 from fullpass.components.ingest.readers.reader import Reading
 from fullpass.components.ingest.sources.files import SourceFile, resolve_path
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request
@@ -33,7 +33,7 @@ def read_input(file: SourceFile, source, columns):
     rows, numbers, bad = [], [], []
     for part in parts_of(file, source):
         reading = Reading(file, columns, part)
-        for batch in read(reading, source):
+        for batch in read_rows(reading, source):
             assert batch.table.column_names == list(columns)
             assert batch.table.num_rows == len(batch.numbers)
             rows += [tuple(row.values()) for row in batch.table.to_pylist()]

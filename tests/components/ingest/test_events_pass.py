@@ -11,7 +11,7 @@ from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import DataConfig
 from fullpass.components.ingest.events_pass import with_histories
 from fullpass.components.ingest.history import recomputed
-from fullpass.components.ingest.ingest import finish, run
+from fullpass.components.ingest.ingest import finish_ingestion, ingest_files
 from fullpass.components.ingest.ingestion import ingestion_of, with_joins
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, read_request
 from fullpass.preprocessing.columns.raw_columns import RawColumn
@@ -298,5 +298,5 @@ def test_json_lines_need_no_list_of_their_own(tmp_path):
     made = [ingestion_of(request, span, str(tmp_path / "made")) for span in request.spans]
     made = with_histories(made, request, str(tmp_path / "history"))
     with local_pipeline() as pipeline:
-        run(made, pipeline)
-    assert sum(finish(made[0]).written.values()) == 40
+        ingest_files(made, pipeline)
+    assert sum(finish_ingestion(made[0]).written.values()) == 40

@@ -20,7 +20,7 @@ class FixedSource(FileSource):
 READER = '''"""Reads text in columns of fixed width."""
 
 from fullpass.components.ingest.readers.lines import parsed_lines
-from fullpass.components.ingest.readers.objects import rows_of
+from fullpass.components.ingest.readers.objects import rows_from_dicts
 from fullpass.components.ingest.readers.reader import Reader, check_columns, readable
 
 
@@ -34,7 +34,7 @@ class FixedReader(Reader):
         check_columns(self._path, list(reading.columns), self.columns())
         with readable(self._path, reading):
             for rows, numbers in parsed_lines(self._path, reading, "utf-8", self._cells):
-                yield rows_of(rows, numbers, reading)
+                yield rows_from_dicts(rows, numbers, reading)
 
     def _cells(self, number, line):
         cells, begin = {}, 0
@@ -58,7 +58,7 @@ PROGRAM = """
 import json
 from pathlib import Path
 
-from fullpass.components.ingest.readers.read_source import find_inputs, read
+from fullpass.components.ingest.readers.read_source import find_inputs, read_rows
 from fullpass.components.ingest.readers.reader import Reading
 from fullpass.components.predict.input_source import input_source
 from fullpass.pipeline.authoring.checks.check import check
@@ -76,7 +76,7 @@ page = config_page()
 profile = profile_source("rows.fixed", Path("."), rows=100)
 trained = source.description()
 print(json.dumps({
-    "rows": [row for rows in read(Reading(file, {"c0": RawColumn("c0", "number")}), source)
+    "rows": [row for rows in read_rows(Reading(file, {"c0": RawColumn("c0", "number")}), source)
              for row in rows.table.to_pylist()],
     "problems": [problem.message for problem in check(loaded)],
     "of csv": [problem.message for problem in check(load(Path("other.yaml")))],

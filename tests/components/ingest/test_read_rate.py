@@ -9,7 +9,7 @@ import pytest
 from fullpass.base import progress
 from fullpass.components.ingest import read_rate
 from fullpass.components.ingest.read_rate import ReadRate
-from fullpass.components.ingest.readers.read_source import parts_of, read
+from fullpass.components.ingest.readers.read_source import parts_of, read_rows
 from fullpass.components.ingest.readers.reader import Reading
 from fullpass.components.ingest.sources.config import CsvSource, ParquetSource
 from fullpass.components.ingest.sources.files import SourceFile
@@ -53,7 +53,7 @@ def consumed(path, source):
     counts = []
     for part in parts_of(file, source):
         reading = Reading(file, raw(a="number"), part)
-        counts.append([reading.consumed for _ in read(reading, source)][-1])
+        counts.append([reading.consumed for _ in read_rows(reading, source)][-1])
     return counts
 
 

@@ -3,8 +3,14 @@ import pytest
 import tensorflow as tf
 
 from fullpass.base.errors import UserError
-from fullpass.components.parity.compare import Comparison, Tolerance, VarianceAccumulator, check, compare
-from fullpass.components.parity.compare_paths import TrainedRows, in_order_of, record_batches, rows_of_batch
+from fullpass.components.parity.compare import (
+    ParityComparison,
+    Tolerance,
+    VarianceAccumulator,
+    check_parity,
+    compare_rows,
+)
+from fullpass.components.parity.compare_paths import TrainedRows, example_batches, in_order_of, rows_of_batch
 from tests.record_files import example, write_records
 
 ROWS = ["a.csv, row 2", "a.csv, row 3", "b.csv, row 2"]
@@ -20,7 +26,7 @@ def named_row(row):
 
 def compared(left, right, tolerance=USUAL, **more):
     features = ({"x_xf": np.array(values)} for values in (left, right))
-    return compare(*features, pair="one = other", row_name=named_row, tolerance=tolerance, **more)[0]
+    return compare_rows(*features, pair="one = other", row_name=named_row, tolerance=tolerance, **more)[0]
 
 
 def test_equal_within_tolerance():
@@ -60,7 +66,7 @@ def test_the_deviation_is_that_of_all_batches_so_far_and_of_probabilities_at_lea
     for part in np.split(values, [10, 400]):
         spread = spread.plus(part)
     assert spread.deviation == pytest.approx(values.std(), rel=1e-12)
-    before = Comparison()
+    before = ParityComparison()
     before.add([compared(values, values, AUTO)])
 
     def mismatches(**more):
@@ -83,7 +89,7 @@ def test_the_deviation_is_that_of_all_batches_so_far_and_of_probabilities_at_lea
 def test_the_cause_is_told_by_evidence(left, right, again, cause):
     wrong = compared(left, right, AUTO, again=lambda: {"x_xf": np.array(again)})
     with pytest.raises(UserError, match=cause):
-        check([wrong])
+        check_parity([wrong])
 
 
 def test_the_rows_of_a_batch_follow_from_their_size():
@@ -96,7 +102,7 @@ def test_the_rows_of_a_batch_follow_from_their_size():
 def test_a_difference_names_feature_row_and_values():
     result = compared([1.0, 2.0, 3.0], [1.0, 2.5, 3.0])
     with pytest.raises(UserError) as error:
-        check([result])
+        check_parity([result])
     assert "x_xf (one = other): 1 of 3 rows differ, by up to 0.5." in str(error.value)
     assert "a.csv, row 3: 2. against 2.5" in str(error.value)
 
@@ -119,7 +125,7 @@ def test_text_must_be_equal():
 def test_features_and_rows_must_be_on_both_sides():
     with pytest.raises(UserError, match="on one side only: y_xf"):
         one = {"x_xf": np.zeros(1)}
-        compare(one, {**one, "y_xf": np.zeros(1)}, pair="", row_name=named_row, tolerance=USUAL)
+        compare_rows(one, {**one, "y_xf": np.zeros(1)}, pair="", row_name=named_row, tolerance=USUAL)
     with pytest.raises(UserError, match="x_xf has 3 rows on one side and 2 on the other"):
         compared([1, 2, 3], [1, 2])
 
@@ -131,9 +137,9 @@ def test_batches_add_up_to_the_comparison_of_all_rows():
 
     def compared_rows(part):
         name = names[part].__getitem__
-        return compare({"x": left[part]}, {"x": right[part]}, pair="a = b", row_name=name, tolerance=USUAL)
+        return compare_rows({"x": left[part]}, {"x": right[part]}, pair="a = b", row_name=name, tolerance=USUAL)
 
-    comparison = Comparison()
+    comparison = ParityComparison()
     for first in range(0, 40, 10):
         comparison.add(compared_rows(slice(first, first + 10)))
         assert comparison.is_decided == (first >= 10)
@@ -168,7 +174,7 @@ def test_rows_stream_in_the_order_of_training_and_few_are_held(raw_files):
     trained_order = sorted(raw_files, reverse=True)
     trained = TrainedRows(blocks_of([raw_files[path] for path in trained_order], 700))
     seen, most = [], 0
-    for records in record_batches(in_order_of(trained, list(raw_files)), 1024):
+    for records in example_batches(in_order_of(trained, list(raw_files)), 1024):
         rows = ids_of(records)
         taken = trained.take(rows)
         np.testing.assert_array_equal(taken["row_id"], rows)
@@ -183,13 +189,13 @@ def test_rows_stream_in_the_order_of_training_and_few_are_held(raw_files):
 def test_rows_in_another_order_are_found_as_well(raw_files):
     shuffled = np.random.default_rng(1).permutation(np.concatenate(list(raw_files.values())))
     trained = TrainedRows(blocks_of([shuffled], 700))
-    for records in record_batches(raw_files, 1024):
+    for records in example_batches(raw_files, 1024):
         np.testing.assert_array_equal(trained.take(ids_of(records))["row_id"], ids_of(records))
     assert not trained.held
 
 
 def test_the_first_rows_and_rows_that_training_lacks(raw_files):
-    assert [len(records) for records in record_batches(raw_files, 1024, 2000)] == [1024, 976]
+    assert [len(records) for records in example_batches(raw_files, 1024, 2000)] == [1024, 976]
     trained = TrainedRows(blocks_of([np.array([5, 1, 4])], 2))
     assert trained.take(np.array([1, 2, 4, 3]))["row_id"].tolist() == [1, 4]
     assert trained.take(np.array([9]))["row_id"].tolist() == []

@@ -17,7 +17,7 @@ import tensorflow as tf
 from fullpass.base.errors import UserError
 from fullpass.components.evaluation.score_rows import Scorer
 from fullpass.components.evaluation.slice_states import SliceAccumulator
-from fullpass.components.predict.predict import Tally, find_export, load_export, predict_file, predict_tables
+from fullpass.components.predict.predict import Tally, export_folder, load_export, predict_file, predict_tables
 from fullpass.trainer.run_fn import run_fn
 from tests.components.predict.predicted_rows import read_back
 from tests.trainer.conftest import to_examples, training_of
@@ -304,15 +304,15 @@ def test_the_newest_whole_version_is_taken(exported, tmp_path):
     (tmp_path / "11").mkdir()
     (tmp_path / ".pending-12").mkdir()
     shutil.copytree(exported("binary").directory, tmp_path / "rolled_back-13")
-    assert find_export(tmp_path) == tmp_path / "10"
-    assert find_export(tmp_path / "2") == tmp_path / "2"
+    assert export_folder(tmp_path) == tmp_path / "10"
+    assert export_folder(tmp_path / "2") == tmp_path / "2"
 
 
 def test_folders_without_a_model(tmp_path):
     with pytest.raises(UserError, match="nowhere: no such folder.*give the folder"):
-        find_export(tmp_path / "nowhere")
+        export_folder(tmp_path / "nowhere")
     with pytest.raises(UserError, match="no model. Expected a saved_model.pb"):
-        find_export(tmp_path)
+        export_folder(tmp_path)
     tf.saved_model.save(tf.Module(), str(tmp_path / "other"))
     with pytest.raises(UserError, match="a SavedModel that Fullpass did not write"):
         load_export(tmp_path / "other")

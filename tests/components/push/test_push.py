@@ -12,7 +12,7 @@ from fullpass.base.errors import UserError
 from fullpass.base.state_file import DamagedState
 from fullpass.components.push.push import (
     CURRENT,
-    damage_of,
+    damage_of_version,
     description,
     folder_of,
     origin_of,
@@ -20,7 +20,7 @@ from fullpass.components.push.push import (
     rollback,
     rolled_back,
     served_version,
-    versions,
+    served_versions,
 )
 from fullpass.pipeline.registry.list_versions import read_versions
 from fullpass.trainer.export.export_files import DESCRIPTION, FILES, ORIGIN, listed_files
@@ -46,7 +46,7 @@ def push_many(model, target, count, keep=10):
 
 def test_a_push_is_a_whole_new_version(model, target):
     result = push(model, target, keep=3, origin="run/1")
-    assert result.created and versions(target) == [result.version]
+    assert result.created and served_versions(target) == [result.version]
     pushed = target / str(result.version)
     assert (pushed / "saved_model.pb").read_text() == "graph"
     said = json.loads((pushed / ORIGIN).read_text())
@@ -65,7 +65,7 @@ def test_current_is_what_a_model_server_serves_after_every_change(model, target)
     for change, kept in zip(changes, ([a, b, c], [a, b], [a], [a, c]), strict=True):
         expected = kept[-1]
         assert change() == expected == served_version(target)
-        assert versions(target) == kept and rolled_back(target) == [v for v in (a, b, c) if v not in kept]
+        assert served_versions(target) == kept and rolled_back(target) == [v for v in (a, b, c) if v not in kept]
         assert served_by_tf_serving(target).name == os.readlink(target / CURRENT) == str(expected)
         assert (target / CURRENT / "saved_model.pb").read_text() == "graph"
 
@@ -119,7 +119,7 @@ def test_a_push_that_is_killed_leaves_the_old_version_or_the_new_one(model, targ
     command = [sys.executable, "-c", PUSH_AND_DIE, str(model), str(target), when]
     done = subprocess.run(command, cwd=REPOSITORY, timeout=60, check=False, capture_output=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
-    assert all((target / str(v) / "saved_model.pb").read_text() == "graph" for v in versions(target))
+    assert all((target / str(v) / "saved_model.pb").read_text() == "graph" for v in served_versions(target))
     assert (served_version(target) == old) is not whole
     again = push(model, target, keep=1, origin="run/new")
     assert again.created is not whole and served_version(target) == again.version
@@ -130,29 +130,29 @@ def test_a_push_that_is_killed_leaves_the_old_version_or_the_new_one(model, targ
 def test_versions_grow_even_within_a_second_and_old_ones_go(model, target):
     pushed = push_many(model, target, 5, keep=2)
     assert pushed == sorted(set(pushed))
-    assert versions(target) == pushed[-2:]
+    assert served_versions(target) == pushed[-2:]
 
 
 def test_rolled_back_versions_older_than_the_kept_ones_are_removed(model, target):
     a, b = push_many(model, target, 2)
     rollback(target)
     c = push(model, target, keep=2, origin="run/c").version
-    assert versions(target) == [a, c] and rolled_back(target) == [b]
+    assert served_versions(target) == [a, c] and rolled_back(target) == [b]
     d = push(model, target, keep=2, origin="run/d").version
-    assert versions(target) == [c, d] and rolled_back(target) == []
+    assert served_versions(target) == [c, d] and rolled_back(target) == []
 
 
 def test_the_same_model_is_not_pushed_twice(model, target):
     first = push(model, target, keep=3, origin="run/1")
     again = push(model, target, keep=3, origin="run/1")
-    assert not again.created and again.version == first.version and versions(target) == [first.version]
+    assert not again.created and again.version == first.version and served_versions(target) == [first.version]
 
 
 def test_a_crash_while_copying_leaves_nothing_a_server_would_load(model, target):
     (target / ".pending-123").mkdir(parents=True)
-    assert versions(target) == [] and served_version(target) is None
+    assert served_versions(target) == [] and served_version(target) is None
     push(model, target, keep=3, origin="run/1")
-    assert len(versions(target)) == 1
+    assert len(served_versions(target)) == 1
 
 
 def test_a_rolled_back_model_is_not_pushed_again(model, target):
@@ -180,7 +180,7 @@ def test_a_folder_that_is_no_version_stops_nothing(model, target):
     (version,) = push_many(model, target, 1)
     for name in ("rolled_back-abc", "rolled_back-", "²", "٣", "9" * 40):
         (target / name).mkdir()
-    assert versions(target) == [version] and rolled_back(target) == []
+    assert served_versions(target) == [version] and rolled_back(target) == []
     assert push(model, target, keep=3, origin="run/2").created
 
 
@@ -249,5 +249,5 @@ def test_a_damaged_version_is_named_is_not_rolled_back_to_and_is_pushed_again(mo
             rollback(target)
         assert served_version(target) == second
     anew = push(model, target, keep=10, origin="run/0")
-    assert anew.created and damage_of(folder_of(target, anew.version)) is None
+    assert anew.created and damage_of_version(folder_of(target, anew.version)) is None
     assert not push(model, target, keep=10, origin="run/0").created

@@ -15,7 +15,7 @@ from tfx.types import standard_artifacts
 
 from fullpass.components.data_gate.distribution import Distribution
 from fullpass.components.data_gate.divergence import divergence
-from fullpass.components.data_gate.gate_verdict import ComparedSeries, Finding, GateVerdict
+from fullpass.components.data_gate.gate_verdict import ComparedSeries, GateFinding, GateVerdict
 from fullpass.components.data_gate.page import gate_section, render_gate
 from fullpass.components.evaluation.class_results import Cell, ClassResults, OfClass
 from fullpass.components.evaluation.evaluation_verdict import Measured, Slice, Verdict
@@ -31,12 +31,12 @@ from fullpass.components.report.dependence import dependence_section
 from fullpass.components.report.identity import identity
 from fullpass.components.report.model_card import model_card, to_html, to_markdown
 from fullpass.components.report.report_data import (
-    Column,
     Data,
     Parity,
-    Run,
+    ReportData,
+    ReportedColumn,
+    ReportedTraining,
     ShownColumn,
-    Training,
     image_section,
     insight_section,
     quarantines,
@@ -73,9 +73,9 @@ def statistics():
 
 def test_columns_are_sorted_and_describe_the_train_split():
     assert read_columns(statistics()) == (
-        Column("company", "text", 0.0, "2 values: Flash Cab (70%), Blue (30%)", (7.0, 3.0)),
-        Column("empty", "string", 1.0, "no value", ()),
-        Column("fare", "number", 0.5, "1 to 9, mean 4.5, median 4", (6.0, 2.0)),
+        ReportedColumn("company", "text", 0.0, "2 values: Flash Cab (70%), Blue (30%)", (7.0, 3.0)),
+        ReportedColumn("empty", "string", 1.0, "no value", ()),
+        ReportedColumn("fare", "number", 0.5, "1 to 9, mean 4.5, median 4", (6.0, 2.0)),
     )
 
 
@@ -95,7 +95,9 @@ def test_values_that_are_no_text_are_described_as_bytes():
     stats = image.string_stats
     stats.common_stats.num_non_missing, stats.unique, stats.avg_length = 10, 9, 1234.4
     stats.top_values.add(value="__BYTES_VALUE__", frequency=10)
-    assert read_columns(told)[3] == Column("image", "bytes", 0.0, "9 different values of 1,234 bytes on average", ())
+    assert read_columns(told)[3] == ReportedColumn(
+        "image", "bytes", 0.0, "9 different values of 1,234 bytes on average", ()
+    )
     stats.top_values.add(value="a", frequency=1)
     assert read_columns(told)[3].text == "9 values: bytes that are not UTF-8 (100%), a (10%)"
 
@@ -157,7 +159,7 @@ def data_verdict(policy="stop"):
         ComparedSeries("zone", "the window (2020-01 to 2020-03)", moved, 0.1, 0.2),
         *(ComparedSeries(name, "2020-03", still, 0.1, 0.2) for name in ("fare", "tip", "tolls")),
     )
-    finding = Finding("drift", "zone", policy, f"zone: moved; most of all {HOSTILE}", 2.0)
+    finding = GateFinding("drift", "zone", policy, f"zone: moved; most of all {HOSTILE}", 2.0)
     return GateVerdict("2020-04", 3000, "2020-03", "", (finding,) if policy else (), compared, ("1 span missing",))
 
 
@@ -255,13 +257,13 @@ def run(*, blessed):
     reasons = () if blessed else ("auc is too low",)
     missed = (Measured("auc", 0.7, 0.8, ">= 0.75", False),)
     slices = (Slice("hour 7", 100, {"auc": 0.8}), Slice("hour 8", 90, {"auc": 0.7}, {"auc": 0.8}, judged=missed))
-    shown = ShownColumn(Column(HOSTILE, "text", 0.25, HOSTILE, (1.0, 2.0)), histogram([1], label=HOSTILE))
-    return Run(
+    shown = ShownColumn(ReportedColumn(HOSTILE, "text", 0.25, HOSTILE, (1.0, 2.0)), histogram([1], label=HOSTILE))
+    return ReportData(
         name="taxi",
         verdict=Verdict(blessed, reasons, metrics, 1234, slices=slices, notes=(HOSTILE,)),
         curves=curve_charts([curves(0.7), curves(0.6)]),
         insight=insight_section(INSIGHT),
-        training=Training(
+        training=ReportedTraining(
             (("epochs", "3"),), histogram([1], label="x"), histogram([2], label="y"), histogram([3], label="z")
         ),
         parity=Parity(1234, 20, 0),

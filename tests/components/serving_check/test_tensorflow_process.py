@@ -32,7 +32,8 @@ for what, prepares in (("see", True), ("see", False), ("fail", True), ("crash", 
             tensorflow_process.prepare()
         for _ in range(1 + (what == "see")):
             try:
-                done = tensorflow_process.run(program, [what], folder=folder, seconds=1 if what == "wait" else 60)
+                seconds = 1 if what == "wait" else 60
+                done = tensorflow_process.run_program(program, [what], folder=folder, seconds=seconds)
                 print(done.returncode, done.stdout.strip(), *done.stderr.splitlines()[-1:], flush=True)
             except subprocess.TimeoutExpired:
                 print("too long", flush=True)

@@ -14,13 +14,13 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from fullpass.components.ingest.config import RecordsConfig
-from fullpass.components.ingest.writing.encode import encode
+from fullpass.components.ingest.writing.encode import encode_rows
 from fullpass.components.transform.analysis_plan import Analysis, read_analysis
-from fullpass.components.transform.analyze_spans import TrainSpan, analyze
+from fullpass.components.transform.analyze_spans import TrainSpan, analyze_spans
 from fullpass.components.transform.analyzer_cache import AnalyzerCache
-from fullpass.components.transform.full_pass import FullPass, finish, run
+from fullpass.components.transform.full_pass import FullPass, finish_full_pass, run_full_pass
 from fullpass.preprocessing.analysis import token_counts, token_files
-from fullpass.preprocessing.analysis.traced_preprocessing import Function, trace
+from fullpass.preprocessing.analysis.traced_preprocessing import PreprocessingFunction, trace
 from fullpass.preprocessing.apply.stable_ids import BaseModelRef
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID
 from fullpass.preprocessing.columns.raw_schema import raw_schema
@@ -61,7 +61,7 @@ def records(tmp_path_factory):
         columns = {name: pa.array(table[name], pa.float32()) for name in ("fare", "tip")}
         columns["zone"] = pa.array([zone.encode() for zone in table["zone"]], pa.binary())
         columns[RAW_ROW_ID] = pa.array(range(ROWS), pa.int64())
-        path = write_records(folder / f"{span}.tfrecord", encode(columns).to_pylist())
+        path = write_records(folder / f"{span}.tfrecord", encode_rows(columns).to_pylist())
         return TrainSpan(f"day {span}", f"fingerprint{span}", (path,))
 
     return write
@@ -89,8 +89,8 @@ def analyse(tmp_path_factory, records):
             base_model=BaseModelRef(base=base, ledger=str(folder / "stable_ids")),
         )
         with local_pipeline() as pipeline:
-            analysis = run(full_pass, pipeline)
-        finish(full_pass)
+            analysis = run_full_pass(full_pass, pipeline)
+        finish_full_pass(full_pass)
         return tft.TFTransformOutput(str(folder)), analysis
 
     return work
@@ -274,8 +274,10 @@ def _with_tip(*transforms):
 def test_every_worker_can_analyze_files(records, tmp_path):
     pipeline = local_pipeline()
     schema = raw_schema(PreprocessingConfig.model_validate(CONFIG)).SerializeToString()
-    function = Function(PreprocessingConfig.model_validate(CONFIG).model_dump_json(), schema, str(tmp_path))
-    analyze(pipeline, function, [records(1), records(2)], None, str(tmp_path / "graph"), 2 * ROWS)
+    function = PreprocessingFunction(
+        PreprocessingConfig.model_validate(CONFIG).model_dump_json(), schema, str(tmp_path)
+    )
+    analyze_spans(pipeline, function, [records(1), records(2)], None, str(tmp_path / "graph"), 2 * ROWS)
     names = [one.unique_name for one in pipeline.to_runner_api().components.transforms.values()]
     assert "Analyze0/Accumulate" in names
     # Without it a runner fuses the list of files with their analysis: one worker then analyzes all of them.
@@ -337,7 +339,7 @@ def test_threads_of_one_worker_may_trace_and_write_at_once(tmp_path):
     """A Beam worker on a cluster runs bundles on several threads, but TF Transform's tracing is not thread-safe."""
     preprocessing = PreprocessingConfig.model_validate(CONFIG)
     schema = raw_schema(preprocessing).SerializeToString()
-    function = Function(preprocessing.model_dump_json(), schema, str(tmp_path / "threads"))
+    function = PreprocessingFunction(preprocessing.model_dump_json(), schema, str(tmp_path / "threads"))
     begin = Barrier(4, timeout=60)
 
     def work(number: int):

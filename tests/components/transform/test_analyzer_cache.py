@@ -4,31 +4,34 @@ import random
 
 import pytest
 
-from fullpass.components.transform.analyzer_cache import AnalyzerCache, pack, unpack
+from fullpass.components.transform.analyzer_cache import AnalyzerCache, pack_states, unpack_states
 
 ENTRIES = {b"a" * 64: [b"[1.5, 2]", b""], b"b" * 64: [bytes(range(256)) * 4], b"c" * 64: []}
 
 
 def test_what_was_written_is_read():
-    assert unpack("f", pack("f", ENTRIES)) == ENTRIES
-    assert unpack("f", pack("f", {})) == {}
+    assert unpack_states("f", pack_states("f", ENTRIES)) == ENTRIES
+    assert unpack_states("f", pack_states("f", {})) == {}
 
 
 def test_no_flipped_bit_is_unnoticed():
-    content = pack("f", ENTRIES)
+    content = pack_states("f", ENTRIES)
     for bit in range(8 * len(content)):
         spoilt = bytearray(content)
         spoilt[bit // 8] ^= 1 << bit % 8
-        assert unpack("f", bytes(spoilt)) is None
+        assert unpack_states("f", bytes(spoilt)) is None
 
 
 def test_what_is_cut_short_or_anything_else_or_of_another_span_has_no_states():
-    content = pack("f", ENTRIES)
-    assert all(unpack("f", content[:size]) is None for size in range(len(content)))
+    content = pack_states("f", ENTRIES)
+    assert all(unpack_states("f", content[:size]) is None for size in range(len(content)))
     rng = random.Random(0)
     for size in (0, 1, 30, 500):
-        assert unpack("f", rng.randbytes(size)) is None and unpack("f", content[:24] + rng.randbytes(size)) is None
-    assert unpack("g", content) is None
+        assert (
+            unpack_states("f", rng.randbytes(size)) is None
+            and unpack_states("f", content[:24] + rng.randbytes(size)) is None
+        )
+    assert unpack_states("g", content) is None
 
 
 def test_a_damaged_file_is_logged_and_its_span_is_analysed_again(tmp_path, caplog):

@@ -6,8 +6,8 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from fullpass.components.ingest.config import RecordsConfig
-from fullpass.components.ingest.writing.encode import encode
-from fullpass.components.transform.full_pass import FullPass, finish, run
+from fullpass.components.ingest.writing.encode import encode_rows
+from fullpass.components.transform.full_pass import FullPass, finish_full_pass, run_full_pass
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID
 from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
@@ -91,7 +91,7 @@ def transform(tmp_path):
                 "y": pa.array([1.0] * len(words), pa.float32()),
                 RAW_ROW_ID: pa.array(range(len(words)), pa.int64()),
             }
-            files[split] = [write_records(tmp_path / f"{split}.tfrecord", encode(columns).to_pylist())]
+            files[split] = [write_records(tmp_path / f"{split}.tfrecord", encode_rows(columns).to_pylist())]
         full_pass = FullPass(
             preprocessing=config,
             schema=raw_schema(config),
@@ -103,8 +103,8 @@ def transform(tmp_path):
             temporary=str(tmp_path / "temporary"),
         )
         with local_pipeline() as pipeline:
-            run(full_pass, pipeline)
-        return finish(full_pass)
+            run_full_pass(full_pass, pipeline)
+        return finish_full_pass(full_pass)
 
     return work
 

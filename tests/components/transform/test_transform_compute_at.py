@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 import tensorflow_transform as tft
 
-from fullpass.components.ingest.writing.shards import Layout
+from fullpass.components.ingest.writing.shards import ShardLayout
 from fullpass.components.transform import apply_graph
-from fullpass.components.transform.full_pass import FullPass, finish, run, transform
+from fullpass.components.transform.full_pass import FullPass, finish_full_pass, run_full_pass, transform
 from fullpass.preprocessing.apply.transform_batches import BatchTransformer
 from fullpass.preprocessing.columns.compute_at import materializes
 from fullpass.preprocessing.columns.outputs import ROW_ID
@@ -140,12 +140,12 @@ def analyse(folder: Path, config: Any) -> Analysed:
         rows={split: 120 for split in files},
         graph=str(folder / "graph"),
         transformed=str(folder / "transformed"),
-        layout=Layout(shard_bytes=1 << 20, readers=1, gzip=False),
+        layout=ShardLayout(shard_bytes=1 << 20, readers=1, gzip=False),
         temporary=str(folder / "temporary"),
     )
     with local_pipeline() as pipeline:
-        run(full_pass, pipeline)
-    assert finish(full_pass) == {"train": 120, "eval": 120}
+        run_full_pass(full_pass, pipeline)
+    assert finish_full_pass(full_pass) == {"train": 120, "eval": 120}
     return Analysed(full_pass, computed(full_pass))
 
 
@@ -171,7 +171,7 @@ def at_places(analysed: Analysed, config: Any, folder: Path) -> dict[str, np.nda
     if materializes(config):
         with local_pipeline() as pipeline:
             transform(full_pass, pipeline)
-        finish(full_pass)
+        finish_full_pass(full_pass)
     return computed(full_pass)
 
 

@@ -13,8 +13,8 @@ from fullpass.pipeline.authoring.profile.column_profile import profile_column
 from fullpass.pipeline.authoring.profile.number_profile import missing_tokens
 from fullpass.pipeline.authoring.profile.value_counts import count_values
 from fullpass.preprocessing.columns.raw_columns import RawColumn
-from fullpass.preprocessing.expressions.expression import parse
-from fullpass.preprocessing.expressions.tensor_ops import StringColumn, evaluate
+from fullpass.preprocessing.expressions.expression import parse_expression
+from fullpass.preprocessing.expressions.tensor_ops import StringColumn, compute_expression
 from fullpass.preprocessing.values.convert import convert
 
 _SWAP = str.maketrans(",.", ".,")
@@ -56,7 +56,7 @@ def try_one(seed: int, folder: Path) -> str:
         )
     elif profile.kind == "written_number":
         text = StringColumn(tf.constant(cells), tf.constant([cell not in missing for cell in cells]))
-        read = evaluate(parse(number_expression(profile)), {"x": text}).numpy()
+        read = compute_expression(parse_expression(number_expression(profile)), {"x": text}).numpy()
     else:
         return "refused"
     other = ~np.isnan(read) & ~np.isclose(read, truth, rtol=1e-6)

@@ -9,13 +9,13 @@ from pathlib import Path
 from fullpass.base import state_file
 from fullpass.base.state_file import DamagedState
 from fullpass.components.data_gate.series import SeriesSource
-from fullpass.components.data_gate.span_summary import Summary, SummaryStore
+from fullpass.components.data_gate.span_summary import SpanSummary, SummaryStore
 from fullpass.components.ingest.config import SpanColumn
 from fullpass.components.ingest.readers.read_source import find_inputs
 from fullpass.components.ingest.sources.config import CsvSource
 from fullpass.components.ingest.spans.span_column import split_by_span
 from fullpass.components.transform.analyzer_cache import AnalyzerCache
-from fullpass.pipeline.root.sqlite_files import opened, verify
+from fullpass.pipeline.root.sqlite_files import open_sqlite, verify
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.export.export_files import DESCRIPTION, FILES, listed_files, verify_export
 from tests.fuzz.damage import damaged, flip_one
@@ -75,7 +75,7 @@ def _analyzer_cache(rng: random.Random, folder: Path) -> str:
 def _sqlite(rng: random.Random, folder: Path) -> str:
     path = folder / "file.sqlite"
     rows = [(i, f"value {i}" * 9) for i in range(80)]
-    with opened(path, "", "rwc") as database, database:
+    with open_sqlite(path, "", "rwc") as database, database:
         database.execute("CREATE TABLE t (i INTEGER, a TEXT)")
         database.executemany("INSERT INTO t VALUES (?, ?)", rows)
     _spoil(path, rng)
@@ -83,7 +83,7 @@ def _sqlite(rng: random.Random, folder: Path) -> str:
         return "refused"
 
     def read() -> None:
-        with opened(path, "") as database:
+        with open_sqlite(path, "") as database:
             database.execute("SELECT * FROM t").fetchall()
 
     return "refused" if path.stat().st_size and _refused(path, read) else _UNNOTICED  # a changed value
@@ -104,7 +104,7 @@ def _span_index(rng: random.Random, folder: Path) -> str:
 
 def _summary(rng: random.Random, folder: Path) -> str:
     store = SummaryStore(str(folder), SeriesSource.of(PreprocessingConfig.model_validate(_CONFIG), None))
-    summary = Summary(7, "day 7", "f" * 16, 120, {}, 5.0)
+    summary = SpanSummary(7, "day 7", "f" * 16, 120, {}, 5.0)
     store.write(summary)
     (path,) = folder.iterdir()
     _spoil(path, rng)

@@ -48,17 +48,17 @@ def try_one(seed: int, folder: Path) -> str:
         states.append(accumulator.add(accumulator.start(), batch))
     state = accumulator.merge(states)
     values = accumulator.measure(state).values[0]
-    for key, place in state.places.items():
+    for key, index in state.indices.items():
         chosen = (weights > 0) & ((groups == key.values[0]) if key.entry == 0 else True)
-        count = state.sums[0, accumulator.terms.index(COUNT), place].sum()
+        count = state.sums[0, accumulator.terms.index(COUNT), index].sum()
         assert count == chosen.sum(), (key, count, chosen.sum())
         for name, (formula, tolerance) in formulas.items():
             if chosen.sum() > 1 and (name not in ("auc", "explained") or len(np.unique(labels[chosen])) > 1):
                 # Only the ratios of weights matter, and scikit-learn squares them.
                 relative = weights[chosen] / weights[chosen].max()
                 expected = formula(labels[chosen], scores[chosen], sample_weight=relative)
-                found = values[name][place]
+                found = values[name][index]
                 least = 0 if name in ("rmse", "mae") else 1
                 assert abs(found - expected) <= tolerance * max(least, abs(expected)), (key, name, found, expected)
-    everything = state.places[SliceKey(-1, newest=False)]
+    everything = state.indices[SliceKey(-1, newest=False)]
     return "undefined" if any(np.isnan(values[name][everything]) for name in formulas) else "read"

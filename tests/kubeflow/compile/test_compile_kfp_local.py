@@ -14,7 +14,7 @@ import pytest
 from fullpass.kubeflow.compile.package import to_yaml
 from fullpass.kubeflow.protocol import unpack
 from fullpass.kubeflow.runtime.entrypoint import _CASTS
-from fullpass.kubeflow.runtime.executor_input import name_values, parse, write_output
+from fullpass.kubeflow.runtime.executor_input import name_values, parse_message, write_output
 from tests.kubeflow.conftest import as_text, toy, toy_package
 
 pytestmark = pytest.mark.integration
@@ -52,7 +52,7 @@ class Engine:
             name_values([rest for kind, _, rest in pairs if kind == wanted]) for wanted in ("input", "output")
         )
         message = command[command.index("--executor-input") + 1]
-        task = parse(message, inputs, outputs)
+        task = parse_message(message, inputs, outputs)
         packed = unpack(command[command.index("--constants") + 1]) if "--constants" in command else {}
         assert set(task.outputs) == set(outputs) and set(task.inputs) == set(inputs)
         self.ran.append((command[command.index("-m") + 1], inputs, task.parameters | packed))

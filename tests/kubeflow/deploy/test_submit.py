@@ -10,7 +10,7 @@ from fullpass.base.errors import UserError
 from fullpass.kubeflow.compile.package import to_yaml
 from fullpass.kubeflow.deploy.api_requests import Cluster, version_name
 from fullpass.kubeflow.deploy.connection import Unreachable, client
-from fullpass.kubeflow.deploy.submit import RunSettings, parameters, start, wait
+from fullpass.kubeflow.deploy.submit import RunSettings, run_parameters, start, wait
 from tests.kubeflow.deploy.server import REFUSALS
 
 
@@ -83,7 +83,9 @@ def test_an_upload_at_the_same_time_is_told_of(cluster, server, text):
 
 
 def test_parameters_are_texts_that_the_package_declares(package):
-    assert parameters(package, []) == {} and parameters(package, ["data_path=a=b.csv"]) == {"data_path": "a=b.csv"}
+    assert run_parameters(package, []) == {} and run_parameters(package, ["data_path=a=b.csv"]) == {
+        "data_path": "a=b.csv"
+    }
 
 
 @pytest.mark.parametrize(
@@ -96,7 +98,7 @@ def test_parameters_are_texts_that_the_package_declares(package):
 )
 def test_parameters_that_do_not_fit_are_refused(package, given, expected):
     with pytest.raises(UserError, match=expected):
-        parameters(package, [given])
+        run_parameters(package, [given])
 
 
 def test_waiting_tells_each_change_once_and_ends_with_the_run(cluster, server, package, text):

@@ -11,9 +11,9 @@ import pytest
 from fullpass.base.errors import UserError
 from fullpass.base.tfx_line import line
 from fullpass.kubeflow.config import EnvironmentConfig
-from fullpass.kubeflow.deploy.worker_launcher import job_name, manifests, run, service_account
+from fullpass.kubeflow.deploy.worker_launcher import job_name, manifests, run_as_job, service_account
 from fullpass.kubeflow.protocol import pack
-from fullpass.kubeflow.runtime.executor_input import parse
+from fullpass.kubeflow.runtime.executor_input import parse_message
 from fullpass.kubeflow.runtime.worker_entrypoint import tf_config
 from tests.kubeflow.deploy.kubernetes_server import KubernetesServer, as_kubernetes_reads_it
 
@@ -161,8 +161,8 @@ def trained(tmp_path, monkeypatch):
         node = {**NODE.model_dump(mode="json"), "workers": {"count": 2, "port": 3333}}
         settings = {"pipeline": "taxi", "node_id": "Trainer", "node": node, "pull_secrets": [], "pull_policy": None}
         with KubernetesServer(tmp_path / "pods", **given) as server:
-            task = parse(json.dumps(message), {}, {"model": f"{tmp_path}/local"})
-            run(server.client(), "ns", settings, args, task, account="pipeline-runner", poll=0.2)
+            task = parse_message(json.dumps(message), {}, {"model": f"{tmp_path}/local"})
+            run_as_job(server.client(), "ns", settings, args, task, account="pipeline-runner", poll=0.2)
         return json.loads(answer.read_text()), server, store
 
     return work

@@ -15,7 +15,7 @@ from fullpass.base.errors import UserError
 from fullpass.base.tfx_line import line
 from fullpass.kubeflow.runtime import termination
 from fullpass.kubeflow.runtime.entrypoint import check_line, run_node
-from fullpass.kubeflow.runtime.executor_input import ABSENT, name_values, parse, write_output
+from fullpass.kubeflow.runtime.executor_input import ABSENT, name_values, parse_message, write_output
 
 pytestmark = pytest.mark.integration
 
@@ -84,7 +84,7 @@ def node(tmp_path, monkeypatch):
             "folder": str(tmp_path / "pipeline"), "artifacts": artifacts,
         }  # fmt: skip
         paths = {"examples": str(local / "examples")}, {"model": str(local / "model")}
-        run_node(plan, parse(json.dumps(message), *paths))
+        run_node(plan, parse_message(json.dumps(message), *paths))
         answer = json.loads((tmp_path / "kfp_outputs" / "output_metadata.json").read_text())
         return answer, sys.modules["toy_executors"].SEEN
 

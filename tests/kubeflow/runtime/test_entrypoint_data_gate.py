@@ -17,9 +17,9 @@ def run_gate(tmp_path, policy, compiled=None):
     """Runs the container of DataGate on a comparison with one finding. compiled: the line of the package."""
     from fullpass.components.artifacts import SpanComparison
     from fullpass.components.data_gate.component import write_comparison
-    from fullpass.components.data_gate.gate_verdict import Finding, GateVerdict
+    from fullpass.components.data_gate.gate_verdict import GateFinding, GateVerdict
 
-    finding = Finding("missing", "vendor_id", policy, "vendor_id: 8.0% of values missing, 0.3% in 2020-03.", 1.5)
+    finding = GateFinding("missing", "vendor_id", policy, "vendor_id: 8.0% of values missing, 0.3% in 2020-03.", 1.5)
     comparison = SpanComparison()
     comparison.uri = str(tmp_path / "comparison")
     (tmp_path / "comparison").mkdir()

@@ -13,7 +13,7 @@ from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import IngestConfig
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, read_request
 from fullpass.components.push.push import push, rollback
-from fullpass.kubeflow.runtime.executor_input import ArtifactCopy, parse
+from fullpass.kubeflow.runtime.executor_input import ArtifactCopy, parse_message
 from fullpass.kubeflow.runtime.lookup import find_run_inputs
 from fullpass.kubeflow.runtime.registry import FolderRegistry, record_evaluated
 from fullpass.kubeflow.runtime.span_store import SpanStore, StoredSpan
@@ -35,7 +35,7 @@ def find_inputs(run="a-run", **parameters) -> dict[str, str]:
         "inputs": {"parameterValues": {"push_to": f"{parameters['registry']}/pushed", "made_from": "a"} | parameters},
         "outputs": {"artifacts": {"nothing": {"artifacts": [{"uri": uri}]}}, "outputFile": "/tmp/unused"},
     }
-    artifacts, found = find_run_inputs(parse(json.dumps(message), {}, {"nothing": "/nowhere"}))
+    artifacts, found = find_run_inputs(parse_message(json.dumps(message), {}, {"nothing": "/nowhere"}))
     assert not artifacts
     return found
 
@@ -340,4 +340,4 @@ def test_missing_files_are_named(tmp_path):
 
 def test_a_message_that_is_none_is_named():
     with pytest.raises(UserError, match="not a message of Kubeflow's launcher.*fullpass compile"):
-        parse('{"inputs": {}}', {}, {})
+        parse_message('{"inputs": {}}', {}, {})

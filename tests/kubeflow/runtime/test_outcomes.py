@@ -14,7 +14,7 @@ from fullpass.kubeflow.compile.package import to_yaml
 from fullpass.kubeflow.protocol import OUTCOMES_VARIABLE
 from fullpass.kubeflow.runtime.outcomes import (
     NoNewSpanError,
-    Outcome,
+    OutcomeMessage,
     OutcomeRecords,
     container_records,
     record_failure,
@@ -62,20 +62,20 @@ def test_a_container_that_fails_says_why(variables, task, error, event):
     note(variables, task, error)
     container_records(variables, json.dumps(MESSAGE)).record_window_data({"span": "2026-01-02"})
     found = container_records(variables, json.dumps(MESSAGE)).read()
-    assert found == Outcome(event, f"{task}: {error}", {"span": "2026-01-02"})
+    assert found == OutcomeMessage(event, f"{task}: {error}", {"span": "2026-01-02"})
 
 
 def test_what_stops_a_run_on_purpose_says_more_than_what_fails_beside_it(variables):
     for task in ("Aaa", "DataGate", "Zzz"):
         note(variables, task, UserError("no"))
-    assert container_records(variables, json.dumps(MESSAGE)).read() == Outcome("gate_stop", "DataGate: no")
+    assert container_records(variables, json.dumps(MESSAGE)).read() == OutcomeMessage("gate_stop", "DataGate: no")
 
 
 def test_a_failure_that_was_made_good_by_another_attempt_is_not_told(variables):
     note(variables, "Trainer", UserError("no"))
     notes = container_records(variables, json.dumps(MESSAGE))
-    notes.record_end(Outcome("success", "pushed to /models/1", {"metrics": {"auc": 0.9}}))
-    assert notes.read() == Outcome("success", "pushed to /models/1", {"metrics": {"auc": 0.9}})
+    notes.record_end(OutcomeMessage("success", "pushed to /models/1", {"metrics": {"auc": 0.9}}))
+    assert notes.read() == OutcomeMessage("success", "pushed to /models/1", {"metrics": {"auc": 0.9}})
 
 
 def test_a_run_that_left_no_word_has_failed(variables, tmp_path):

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from fullpass.base.errors import UserError
-from fullpass.base.user_modules import import_function, import_user_module, source_of, use_modules_of
+from fullpass.base.user_modules import import_function, import_user_module, source_file_of, use_modules_of
 from fullpass.pipeline.authoring.checks.check import check
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.user_code import code_digest, declared_code_files, find_code, function_problem
@@ -82,7 +82,7 @@ def test_a_named_module_is_the_user_s_whatever_it_is_called(own_folder, clean_im
         assert function_problem(path, ("columns",), folder=own_folder) is None
         assert import_function(path)({}) == returned
     assert sys.modules["statistics"] is statistics and sys.modules["yaml"] is yaml
-    assert source_of("statistics") == own_folder / "statistics.py"
+    assert source_file_of("statistics") == own_folder / "statistics.py"
 
 
 @pytest.mark.integration

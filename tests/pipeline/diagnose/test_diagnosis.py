@@ -15,14 +15,14 @@ import tensorflow as tf
 from tensorflow.python.data.experimental.ops import testing
 
 from fullpass.base.errors import UserError
-from fullpass.pipeline.diagnose.diagnosis import diagnose_training, table
-from fullpass.pipeline.diagnose.profiled_training import ProfiledTraining, Training
+from fullpass.pipeline.diagnose.diagnosis import diagnose_training, diagnosis_lines
+from fullpass.pipeline.diagnose.profiled_training import DiagnosedTraining, ProfiledTraining
 from fullpass.pipeline.diagnose.rates import Rate
 from fullpass.pipeline.diagnose.settings import Speed
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.config import TrainerConfig, TrainingSpec
 from fullpass.trainer.fit.training_data import load_data
-from fullpass.trainer.input.workers import Workers
+from fullpass.trainer.input.workers import TrainingWorkers
 from fullpass.trainer.records import record_files
 from fullpass.trainer.train import train
 from tests.record_files import write_records
@@ -57,7 +57,7 @@ def training(
     declared = PreprocessingConfig.model_validate({**prepared.preprocessing, "compute_at": compute_at})
     given = {**config, **sections, "input": {"compute_at": compute_at, **sections.get("input", {})}}
     spec = TrainingSpec(declared, TrainerConfig.model_validate(given), prepared.tft_output)
-    return Training(tuple(files), rows, spec, shard_mb=shard_mb)
+    return DiagnosedTraining(tuple(files), rows, spec, shard_mb=shard_mb)
 
 
 def diagnosed(given, seconds: float = SECONDS):
@@ -118,7 +118,7 @@ def test_a_slow_function_of_a_feature(tmp_path: Path, monkeypatch):
     )
     assert (found.bound, found.stage.name) == ("input-bound", "transform")
     assert dict(found.best.candidate.changes) == {"input.cache": "auto"} and found.best.gain > 1.5
-    assert "Not tried: `compute_at: transform`" in table(found)
+    assert "Not tried: `compute_at: transform`" in diagnosis_lines(found)
 
 
 @pytest.mark.long
@@ -183,7 +183,7 @@ def records_read(given, evaluation: list[str], monkeypatch) -> int:
         return opened(file).enumerate().map(noted)
 
     monkeypatch.setattr(record_files, "open_records", counted)
-    data = load_data(given.files, evaluation, given.spec, Workers(strategy))
+    data = load_data(given.files, evaluation, given.spec, TrainingWorkers(strategy))
     loaded = len(seen)
     epochs = train(data, given.spec, strategy).fitted.epochs
     monkeypatch.setattr(record_files, "open_records", opened)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fullpass.pipeline.diagnose.diagnosis import Diagnosis, table, to_json, verdict
+from fullpass.pipeline.diagnose.diagnosis import Diagnosis, diagnosis_json, diagnosis_lines, verdict
 from fullpass.pipeline.diagnose.rates import Rate
 from fullpass.pipeline.diagnose.stages import Stage
 from fullpass.pipeline.diagnose.trials import Candidate, Trial
@@ -64,7 +64,7 @@ def test_the_best_setting_is_recommended():
     gains = {"input.cache": 1.5, "input.readers": 1.09}
     found = diagnosis(wait=0.5, gains=gains, stages=STAGES)
     assert dict(found.best.candidate.changes) == {"input.cache": 1}
-    text = table(found)
+    text = diagnosis_lines(found)
     assert "Verdict: input-bound. The model waits for input during 50% of the training; if input cost nothing," in text
     assert "a step would take 20 ms instead of 50. Of the input, most time goes to parse" in text
     assert "parse (parsing examples): 30 ms per step, 50% of the stages' sum." in text
@@ -86,25 +86,25 @@ def test_a_gain_that_may_be_chance_is_none(gain, least, rounds, worth):
 def test_a_gain_that_may_be_chance_is_not_said_to_be_none(rounds, words):
     found = diagnosis(wait=0.01, gains={"input.readers": 1.43}, stages=STAGES)
     uneven = tuple(replace(trial, rounds=rounds, least_gain=0.9) for trial in found.trials)
-    text = table(replace(found, trials=uneven))
+    text = diagnosis_lines(replace(found, trials=uneven))
     assert f"Do: nothing yet. input.readers: 1 was 1.43 times as fast, {words}, which may be chance;" in text
     assert "no setting of it makes this training faster" not in text
 
 
 def test_records_to_be_written_anew_are_said_so():
     found = diagnosis(wait=0.5, gains={"data.records.compression": 2.0}, stages=STAGES)
-    assert "Then `fullpass run`: the records are written anew." in table(found)
+    assert "Then `fullpass run`: the records are written anew." in diagnosis_lines(found)
 
 
 def test_a_gain_of_fewer_rounds_says_so():
     found = diagnosis(wait=0.5, gains={"input.cache": 2.5}, stages=STAGES)
-    assert "2.5 times, as tried; it helps." in table(found)
+    assert "2.5 times, as tried; it helps." in diagnosis_lines(found)
     hasty = replace(found, trials=(replace(found.trials[0], rounds=1),))
-    assert "2.5 times, as tried in 1 round of 3 (more --seconds make it steadier); it helps." in table(hasty)
+    assert "2.5 times, as tried in 1 round of 3 (more --seconds make it steadier); it helps." in diagnosis_lines(hasty)
 
 
 def test_json_holds_the_same():
-    said = to_json(diagnosis(wait=0.5, gains={"input.cache": 1.5}, stages=STAGES))
+    said = diagnosis_json(diagnosis(wait=0.5, gains={"input.cache": 1.5}, stages=STAGES))
     assert (said["bound"], said["stage"], said["recommended"]) == ("input-bound", "parse", {"input.cache": 1})
     assert said["step_seconds"] == pytest.approx(0.05)
     assert [stage["name"] for stage in said["stages"]] == ["read", "parse", "model"]
@@ -112,6 +112,6 @@ def test_json_holds_the_same():
 
 def test_what_other_machines_do_for_the_trainer_is_said_to_be_left_out():
     found = diagnosis(wait=0.5, gains={}, stages=STAGES)
-    assert "input.service" not in table(found) and to_json(found)["service_left_out"] is False
+    assert "input.service" not in diagnosis_lines(found) and diagnosis_json(found)["service_left_out"] is False
     served = replace(found, served=True)
-    assert "input.service is not used" in table(served) and to_json(served)["service_left_out"] is True
+    assert "input.service is not used" in diagnosis_lines(served) and diagnosis_json(served)["service_left_out"] is True

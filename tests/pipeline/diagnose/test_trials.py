@@ -44,7 +44,7 @@ def tried(monkeypatch):
         monkeypatch.setattr(settings, "_read_once", read_once)
         monkeypatch.setattr(settings, "_readings", lambda *_: 1.0)
         monkeypatch.setattr(settings, "batches", lambda _, setting, __: setting)
-        monkeypatch.setattr(settings, "train", train)
+        monkeypatch.setattr(settings, "train_for", train)
         training = SimpleNamespace(max_epochs=EPOCHS)
         subject = SimpleNamespace(
             spec=SimpleNamespace(config=SimpleNamespace(training=training)), order=lambda *_: None, update=None

@@ -6,7 +6,7 @@ from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.pipeline.authoring.loading.yaml_examples import EXAMPLES, example_at
 from fullpass.pipeline.authoring.loading.yaml_tree import read_yaml
-from fullpass.pipeline.reference.reference import pages, write
+from fullpass.pipeline.reference.reference import pages, write_pages
 from fullpass.preprocessing.expressions.expression import function_table
 from fullpass.preprocessing.features.feature import FEATURE_TYPES
 from fullpass.preprocessing.features.transforms import NumberTransform, VectorTransform
@@ -81,7 +81,7 @@ def load_tree(tmp_path):
 def written(tmp_path_factory) -> dict[str, str]:
     """The pages as `make docs` writes them, by their names."""
     folder = tmp_path_factory.mktemp("pages")
-    write(folder)
+    write_pages(folder)
     return {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir()}
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fullpass.base.errors import UserError
-from fullpass.components.push.push import served_version, versions
+from fullpass.components.push.push import served_version, served_versions
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.registry.bless import bless
 from fullpass.pipeline.registry.find_lineage import find_lineage
@@ -139,7 +139,7 @@ def test_an_earlier_one_can_be_named_and_none_is_blessed_twice(owner):
     for auc in (0.7, 0.6):
         owner.bless()
         assert (owner.served() / "saved_model.pb").read_text() == f"model of {auc}"
-    assert len(versions(owner.target)) == 2, "push.keep"
+    assert len(served_versions(owner.target)) == 2, "push.keep"
     with pytest.raises(UserError, match="no model was evaluated and refused. Refused: none"):
         owner.bless()
 

@@ -10,7 +10,7 @@ from fullpass.base import state_file
 from fullpass.pipeline.cli import app
 from fullpass.pipeline.registry.list_runs import UNFINISHED, read_runs, table
 from fullpass.pipeline.root.layout import RootLayout
-from fullpass.pipeline.running.history import History, RunRecord
+from fullpass.pipeline.running.history import RunHistory, RunRecord
 from tests.pipeline.conftest import VALID
 
 CODE = {"fullpass": "1.0", "line": "tfx 1.16", "user": None}
@@ -22,7 +22,7 @@ FIRST = RunRecord(
 
 def write(root: Path, record: RunRecord | None, run_id: str, yaml: str = VALID, code=CODE, **summary) -> None:
     if record is not None:
-        History(root).record(replace(record, run_id=run_id))
+        RunHistory(root).record(replace(record, run_id=run_id))
     logs = RootLayout(root).run_logs(run_id)
     logs.mkdir(parents=True)
     facts = {"run": run_id, "config": {"hash": str(hash(yaml)), "yaml": yaml}, "code": code}
@@ -69,7 +69,7 @@ def test_the_last_runs_are_compared_with_the_run_before_them(root: Path):
 def test_runs_without_logs_are_listed_by_the_history(root: Path):
     for file in RootLayout(root).logs.rglob("*.json"):
         file.unlink()
-    History(root).record(replace(FIRST, run_id="20260106", config="c2"))
+    RunHistory(root).record(replace(FIRST, run_id="20260106", config="c2"))
     newest, failed, refused, first = read_runs(root, 10)
     assert newest.changes == (
         "the YAML (the logs with its text are gone)",
@@ -98,7 +98,7 @@ def test_the_command_prints_a_table_and_json(root: Path, edited, capsys):
 
 
 def test_thousands_of_runs_are_listed_as_fast_as_few(root: Path):
-    history = History(root)
+    history = RunHistory(root)
     with history._transaction() as database:
         values = list(vars(FIRST).values())[1:]
         database.executemany(

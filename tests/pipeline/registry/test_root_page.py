@@ -15,7 +15,7 @@ from fullpass.pipeline.registry.root_page import write_page_after_run, write_roo
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.execution.metadata_store import record_run
 from fullpass.pipeline.running.execution.records import locked_store
-from fullpass.pipeline.running.history import History
+from fullpass.pipeline.running.history import RunHistory
 from tests.components.report.test_report import loads_nothing, read
 from tests.pipeline.registry.test_list_runs import CODE, FIRST, write
 
@@ -86,7 +86,7 @@ def test_the_page_shows_nodes_models_and_runs(loaded, root):
 
 
 def test_a_root_of_thousands_of_runs_has_a_page_of_the_newest(loaded, root):
-    history = History(root)
+    history = RunHistory(root)
     history.record(FIRST)
     with history._transaction() as database:
         columns = "run_id, started, ended, outcome, exit_code, data, config, trained, message, occasion"

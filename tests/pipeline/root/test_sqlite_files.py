@@ -9,15 +9,15 @@ from fullpass.base.errors import UserError
 from fullpass.base.state_file import DamagedState
 from fullpass.pipeline.root.check import check_model_folder, check_root
 from fullpass.pipeline.root.layout import RootLayout
-from fullpass.pipeline.root.sqlite_files import opened, verify
-from fullpass.pipeline.running.history import History, OccasionRecord
+from fullpass.pipeline.root.sqlite_files import open_sqlite, verify
+from fullpass.pipeline.running.history import OccasionRecord, RunHistory
 
 
 @pytest.fixture
 def file(tmp_path) -> Path:
     path = tmp_path / "a#b?c" / "file.sqlite"
     path.parent.mkdir()
-    with opened(path, "Mend it.", "rwc") as database, database:
+    with open_sqlite(path, "Mend it.", "rwc") as database, database:
         database.execute("CREATE TABLE t (a TEXT)")
         database.executemany("INSERT INTO t VALUES (?)", [(f"value {n}" * 9,) for n in range(60)])
     return path
@@ -49,8 +49,8 @@ def test_a_change_by_another_program_is_no_damage(file):
     verify(file, "")
 
 
-def a_history(root: Path) -> History:
-    history = History(root)
+def a_history(root: Path) -> RunHistory:
+    history = RunHistory(root)
     history.save_state("state", "text", ended=[OccasionRecord("k", "cron", "d", "e", "", "skipped", "")])
     return history
 
@@ -71,7 +71,7 @@ def test_a_history_of_other_tables_is_named(tmp_path):
     with sqlite3.connect(RootLayout(tmp_path).history) as database:
         database.execute("CREATE TABLE run (other TEXT)")
     with pytest.raises(UserError, match=r"history\.sqlite is damaged: no such column"):
-        History(tmp_path).run_for("an occasion")
+        RunHistory(tmp_path).run_for("an occasion")
 
 
 def a_root(root: Path, kind: str) -> RootLayout:
@@ -97,7 +97,10 @@ def test_artifacts_whose_records_are_gone_are_not_mixed_with_new_ones(tmp_path, 
 
 
 def test_a_check_that_quotes_what_is_no_text_is_told_in_words(file):
-    with pytest.raises(DamagedState, match=r"file\.sqlite is damaged: .*UTF-8. Mend it\."), opened(file, "Mend it."):
+    with (
+        pytest.raises(DamagedState, match=r"file\.sqlite is damaged: .*UTF-8. Mend it\."),
+        open_sqlite(file, "Mend it."),
+    ):
         b"\x80".decode()
 
 

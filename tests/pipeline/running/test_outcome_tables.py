@@ -8,7 +8,7 @@ import pytest
 
 from fullpass.base.json_text import to_json_text
 from fullpass.components.evaluation.class_results import Cell, ClassResults
-from fullpass.components.evaluation.measured_metrics import MeasuredRows, to_json
+from fullpass.components.evaluation.measured_metrics import MeasuredRows, measured_json
 from fullpass.pipeline.running import outcome_tables as tables
 from fullpass.pipeline.running.outcome import Metrics
 
@@ -23,7 +23,7 @@ def evaluation(tmp_path) -> str:
         MeasuredRows((), {"example_count": 2.0, "auc": 0.1}, newest=True),
         MeasuredRows((("hour", "7"), ("zone", "a")), {"example_count": 4.0, "auc": 0.7}, errors={"auc": 0.1}),
     ]
-    (tmp_path / "measured.json").write_text(to_json(rows))
+    (tmp_path / "measured.json").write_text(measured_json(rows))
     curve = {"x": [0, 1], "y": [0.2, 0.4], "error": [None, 0.1]}
     curves = {"roc": curve, "precision_recall": curve, "calibration": curve}
     (tmp_path / "curves.json").write_text(json.dumps([curves, None]))

@@ -9,7 +9,7 @@ from fullpass.components.evaluation.evaluation_verdict import Verdict
 from fullpass.components.push.push import push, rollback
 from fullpass.pipeline.printing import console
 from fullpass.pipeline.running.execution.events import RunResult
-from fullpass.pipeline.running.run_summary import Summary, pushed_version
+from fullpass.pipeline.running.run_summary import RunSummary, pushed_version
 from fullpass.pipeline.running.show_summary import print_summary
 
 
@@ -25,7 +25,7 @@ def pushed(tmp_path):
 def said_of(folder: str, *, new: bool) -> str:
     """Returns the last line of a summary."""
     verdict = Verdict(blessed=True, reasons=(), metrics=(), examples=1)
-    summary = Summary(verdict=verdict, pushed=pushed_version(folder), newly_pushed=new)
+    summary = RunSummary(verdict=verdict, pushed=pushed_version(folder), newly_pushed=new)
     result = RunResult(run_id="1", pipeline_name="p", metadata_path=Path("m"), nodes=(), seconds=1.0)
     file = io.StringIO()
     print_summary(summary, result, console(file, width=2000))

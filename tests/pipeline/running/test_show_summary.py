@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from fullpass.components.evaluation.config import EvaluationConfig
-from fullpass.components.evaluation.evaluation_verdict import judge
+from fullpass.components.evaluation.evaluation_verdict import judge_metrics
 from fullpass.components.evaluation.measured_metrics import MeasuredRows
 from fullpass.pipeline.printing import console
 from fullpass.pipeline.running.execution.events import RunResult
-from fullpass.pipeline.running.run_summary import Summary
+from fullpass.pipeline.running.run_summary import RunSummary
 from fullpass.pipeline.running.show_summary import print_summary
 
 WINDOW = [(None, 1000, 0.8, 0.82), ("a", 600, 0.9, 0.9), ("b", 390, 0.6, 0.75), ("c", 10, 0.1, 0.9)]
@@ -28,8 +28,8 @@ def printed(capsys):
 
     def run(threshold):
         config = EvaluationConfig.model_validate({"slices": [["zone"]], "thresholds": {"auc": threshold}})
-        verdict = judge([*rows(newest=False), *rows(newest=True)], config, blessed=False)
-        summary = Summary(verdict=verdict, rows={"train": 9000, "eval": 1020})
+        verdict = judge_metrics([*rows(newest=False), *rows(newest=True)], config, blessed=False)
+        summary = RunSummary(verdict=verdict, rows={"train": 9000, "eval": 1020})
         result = RunResult(run_id="1", pipeline_name="p", metadata_path=Path("m"), nodes=(), seconds=1.0)
         print_summary(summary, result, console(width=200))
         return [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]

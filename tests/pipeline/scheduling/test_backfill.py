@@ -6,7 +6,7 @@ from fullpass.base.errors import UserError
 from fullpass.base.user_modules import use_modules_of
 from fullpass.components.ingest.spans.spans import SpanNotFoundError, find_window
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.running.history import History, RunRecord, config_digest, data_digest
+from fullpass.pipeline.running.history import RunHistory, RunRecord, config_digest, data_digest
 from fullpass.pipeline.scheduling.backfill import backfill
 
 PATH = '    path: "d/{SPAN}.csv"'
@@ -28,7 +28,7 @@ def done(loaded, folder, *numbers):
         window = find_window(loaded.config.data, loaded.resolve, str(number))
         digests = data_digest(loaded.config, window), config_digest(loaded)
         record = RunRecord(f"r{number}", "", "", "success", 0, *digests, True, unit="number", first=number, last=number)
-        History(folder / "runs" / "taxi").record(record)
+        RunHistory(folder / "runs" / "taxi").record(record)
 
 
 def test_what_is_done_is_not_done_again(spans, folder):

@@ -6,7 +6,7 @@ import pytest
 
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.scheduling.due import SpanDrift
-from fullpass.pipeline.scheduling.source_state import BackgroundMeasurement, Source
+from fullpass.pipeline.scheduling.source_state import BackgroundMeasurement, WatchedSource
 
 
 def test_a_span_is_measured_once_and_nobody_waits_for_it():
@@ -42,7 +42,7 @@ def test_the_gate_tells_a_span_that_moved_from_one_that_did_not(edited, folder):
         text = "\n".join(["id,fare,tips,company,started", *rows]) + "\n"
         (folder / "d" / f"{span}.csv").write_text(text)
         if span > 1:
-            source = Source(load(edited(lines)), folder / "runs" / "taxi")
+            source = WatchedSource(load(edited(lines)), folder / "runs" / "taxi")
             seen = source.look()
             assert seen.drift_by_span == {} and span in seen.steady
             source._drift._thread.join(120)

@@ -9,10 +9,10 @@ from fullpass.pipeline.schedule_config import ScheduleConfig
 from fullpass.pipeline.scheduling.due import (
     Ended,
     Occasion,
+    SchedulerState,
     SourceState,
     SpanDrift,
     Start,
-    State,
     Wait,
     decide,
     expected_span,
@@ -26,7 +26,7 @@ DAILY = ScheduleConfig(cron="0 3 * * *")
 NOW = datetime(2013, 1, 6, 3, 0, 1, tzinfo=UTC)
 DAY = 15710  # 2013-01-05
 OCCASION = Occasion("cron", "cron", datetime(2013, 1, 6, 3, tzinfo=UTC))
-QUEUE = State(NOW, queue=(OCCASION,))
+QUEUE = SchedulerState(NOW, queue=(OCCASION,))
 
 
 def seen(*there: int, trained: int | None = None, unit="day") -> SourceState:
@@ -108,7 +108,7 @@ def test_by_hand_everything_is_run_and_first():
 )
 def test_times_that_passed_while_nobody_was_there(catch_up, queued, passed):
     config = DAILY.model_copy(update={"catch_up": catch_up})
-    before = State(datetime(2013, 1, 5, 12, tzinfo=UTC))
+    before = SchedulerState(datetime(2013, 1, 5, 12, tzinfo=UTC))
     state, ended = note(config, before, datetime(2013, 1, 8, 3, 0, 30, tzinfo=UTC), SourceState())
     assert [o.due.day for o in state.queue] == queued
     assert [(e.occasion.due.day, e.outcome) for e in ended] == [(day, "missed") for day in passed]
@@ -126,26 +126,26 @@ def test_a_time_that_comes_while_a_run_goes_on_waits_for_it_unless_none_is_made_
 
 def test_a_new_span_is_noted_once_and_the_newest_alone_at_first():
     config = ScheduleConfig(new_span=True)
-    state, _ = note(config, State(NOW), NOW, seen(1, 2, 3))
+    state, _ = note(config, SchedulerState(NOW), NOW, seen(1, 2, 3))
     assert [o.span for o in state.queue] == [3]
     assert note(config, state, NOW, seen(1, 2, 3))[0].queue == state.queue
     state, ended = note(config, state, NOW, seen(3, 4, 5))
     assert [o.span for o in state.queue] == [5] and [(e.occasion.span, e.outcome) for e in ended] == [(3, "missed")]
     each = ScheduleConfig(new_span=True, catch_up="each")
-    assert [o.span for o in note(each, State(NOW), NOW, seen(3, 4, 5, trained=3))[0].queue] == [4, 5]
+    assert [o.span for o in note(each, SchedulerState(NOW), NOW, seen(3, 4, 5, trained=3))[0].queue] == [4, 5]
     unsteady = replace(seen(6), steady=frozenset())
     assert note(config, state, NOW, unsteady)[0].queue == state.queue
 
 
 def test_a_new_span_is_trained_if_it_moved_and_listed_if_not():
     config, shown = ScheduleConfig(drift=True), seen(3, 4, trained=3)
-    assert note(config, State(NOW), NOW, shown) == (State(NOW), ()), "the gate has not looked yet"
+    assert note(config, SchedulerState(NOW), NOW, shown) == (SchedulerState(NOW), ()), "the gate has not looked yet"
     moved = replace(shown, drift_by_span={4: SpanDrift(True, "fare: 0.3")})
-    state, ended = note(config, State(NOW), NOW, moved)
+    state, ended = note(config, SchedulerState(NOW), NOW, moved)
     assert [(o.kind, o.span) for o in state.queue] == [("drift", 4)] and not ended
     assert decide(config, state, NOW, moved) == Start(state.queue[0], 4)
     quiet = replace(shown, drift_by_span={4: SpanDrift(False, "nothing moved")})
-    state, (ended,) = note(config, State(NOW), NOW, quiet)
+    state, (ended,) = note(config, SchedulerState(NOW), NOW, quiet)
     assert (ended.outcome, ended.message, ended.span) == ("skipped", "nothing moved", 4) and not state.queue
     assert note(config, state, NOW, quiet) == (state, ())
 
@@ -157,9 +157,9 @@ def test_a_run_that_died_unseen_is_taken_up_three_times():
         assert not ended and state.queue[0].attempts == attempt
         state = started(state, state.queue[0])
     state, (ended,) = requeued(state)
-    assert ended.outcome == "failure" and "died 3 times" in ended.message and state == State(NOW)
+    assert ended.outcome == "failure" and "died 3 times" in ended.message and state == SchedulerState(NOW)
 
 
 def test_what_is_remembered_is_what_was_known():
     state = replace(started(request(QUEUE, 1, NOW, DAY), OCCASION), seen_span=5)
-    assert State.from_json(state.to_json()) == state
+    assert SchedulerState.from_json(state.to_json()) == state

@@ -17,7 +17,7 @@ from kubernetes import client
 from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.schedule_config import Cron
-from fullpass.pipeline.scheduling.export import export, on_calendar, write
+from fullpass.pipeline.scheduling.export import on_calendar, scheduler_files, write_files
 
 needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not there to ask")
 
@@ -30,7 +30,7 @@ def scheduled(edited):
 
 def test_the_crontab_has_a_zone_a_line_and_a_command_that_a_shell_reads(scheduled):
     loaded = scheduled('{cron: "30 3 * * 1,7", timezone: Europe/Zurich}')
-    (text,) = export(loaded, "cron").values()
+    (text,) = scheduler_files(loaded, "cron").values()
     zone, line = [row for row in text.splitlines() if not row.startswith("#")]
     assert zone == "CRON_TZ=Europe/Zurich"
     fields, command = line.split(None, 5)[:5], line.split(None, 5)[5]
@@ -46,27 +46,27 @@ def test_a_percent_in_a_path_does_not_end_the_line(scheduled, folder):
     file = folder / "50% off" / "pipeline.yaml"
     file.parent.mkdir()
     shutil.copy(scheduled('{cron: "0 3 * * *"}').file, file)
-    (text,) = export(load(file), "cron").values()
+    (text,) = scheduler_files(load(file), "cron").values()
     assert r"50\% off" in text and "50% off" not in text
 
 
 def test_seconds_are_refused_where_nobody_knows_them(scheduled):
-    assert "0 3 * * *" in "".join(export(scheduled('{cron: "0 0 3 * * *"}'), "cron").values())
+    assert "0 3 * * *" in "".join(scheduler_files(scheduled('{cron: "0 0 3 * * *"}'), "cron").values())
     for form in ("cron", "kubernetes"):
         with pytest.raises(UserError, match="supports no seconds"):
-            export(scheduled('{cron: "30 0 3 * * *"}'), form, image="x")
+            scheduler_files(scheduled('{cron: "30 0 3 * * *"}'), form, image="x")
 
 
 def test_without_a_cron_line_there_is_nothing_to_export(scheduled):
     with pytest.raises(UserError, match="schedule.cron is missing"):
-        export(scheduled("{new_span: true}"), "systemd")
+        scheduler_files(scheduled("{new_span: true}"), "systemd")
 
 
 @needs_systemd
 @pytest.mark.parametrize("line", ["0 3 * * *", "15 0 3 1 1,7 mon-fri", "*/5 * * * 7"])
 def test_systemd_accepts_the_units(scheduled, tmp_path, line):
-    files = export(scheduled(f'{{cron: "{line}", timezone: America/New_York, catch_up: none}}'), "systemd")
-    paths = write(files, tmp_path / "units with blanks")
+    files = scheduler_files(scheduled(f'{{cron: "{line}", timezone: America/New_York, catch_up: none}}'), "systemd")
+    paths = write_files(files, tmp_path / "units with blanks")
     assert [path.name for path in paths] == ["fullpass-taxi.service", "fullpass-taxi.timer"]
     assert "Persistent=false" in paths[1].read_text()
     command = ["systemd-analyze", "verify", "--man=no", *map(str, paths)]
@@ -102,7 +102,7 @@ def test_systemd_reads_the_same_times(line, zone):
 
 def test_kubernetes_reads_the_cron_job(scheduled):
     loaded = scheduled('{cron: "0 3 * * 1-7", timezone: Europe/Zurich}')
-    (text,) = export(loaded, "kubernetes", image="registry.example/fullpass:1").values()
+    (text,) = scheduler_files(loaded, "kubernetes", image="registry.example/fullpass:1").values()
     written = yaml.safe_load(text)
 
     class Answer:
@@ -120,14 +120,14 @@ def test_kubernetes_reads_the_cron_job(scheduled):
 
 def test_kubernetes_needs_an_image_and_a_short_name(scheduled, edited):
     with pytest.raises(UserError, match="--image is missing"):
-        export(scheduled('{cron: "0 3 * * *"}'), "kubernetes")
+        scheduler_files(scheduled('{cron: "0 3 * * *"}'), "kubernetes")
     long = load(edited({1: f"name: {'a' * 53}", 18: 'schedule: {cron: "0 3 * * *"}\nevaluation:'}))
     with pytest.raises(UserError, match="at most 52 characters"):
-        export(long, "kubernetes", image="x")
+        scheduler_files(long, "kubernetes", image="x")
 
 
 def test_files_are_written_whole(scheduled, tmp_path):
-    (path,) = write(export(scheduled('{cron: "0 3 * * *"}'), "cron"), tmp_path / "new")
+    (path,) = write_files(scheduler_files(scheduled('{cron: "0 3 * * *"}'), "cron"), tmp_path / "new")
     assert path.read_text().startswith("# taxi:") and [p.name for p in (tmp_path / "new").iterdir()] == [path.name]
 
 
@@ -151,19 +151,19 @@ def moved(scheduled, folder):
 def test_a_shell_a_unit_and_a_cluster_read_the_path_as_it_is(moved, name):
     loaded = moved(name)
     path = str(loaded.file)
-    (crontab,) = export(loaded, "cron").values()
+    (crontab,) = scheduler_files(loaded, "cron").values()
     (line,) = [row for row in crontab.splitlines() if not row.startswith(("#", "CRON_TZ="))]
     # What cron gives to the shell: all up to the first % without a backslash.
     command = re.split(r"(?<!\\)%", line.split(None, 5)[5])[0].replace(r"\%", "%").split(" >> ")[0]
     words = subprocess.check_output(["sh", "-c", f"printf '%s\\n' {command}"], text=True).splitlines()
     assert words[-2:] == [path, "--once"]
-    unit = export(loaded, "systemd")["fullpass-taxi.service"]
+    unit = scheduler_files(loaded, "systemd")["fullpass-taxi.service"]
     settings_ = dict(row.split("=", 1) for row in unit.splitlines() if "=" in row)
     # systemd.syntax(5): quotes and backslashes as in a shell, %% is %, $$ is $.
     words = [word.replace("%%", "%").replace("$$", "$") for word in shlex.split(settings_["ExecStart"])]
     assert words[-2:] == [path, "--once"]
     assert settings_["WorkingDirectory"].replace("%%", "%") == str(loaded.folder)
-    (cron_job,) = export(loaded, "kubernetes", image="x").values()
+    (cron_job,) = scheduler_files(loaded, "kubernetes", image="x").values()
     (container,) = yaml.safe_load(cron_job)["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
     # Kubernetes: $$ is $, and $(NAME) a variable.
     word = container["command"][3]
@@ -173,7 +173,7 @@ def test_a_shell_a_unit_and_a_cluster_read_the_path_as_it_is(moved, name):
 @needs_systemd
 @pytest.mark.parametrize("name", ['a"b', "50% $HOME", "back\\slash"])
 def test_systemd_accepts_units_of_such_paths(moved, tmp_path, name):
-    paths = write(export(moved(name), "systemd"), tmp_path / "units")
+    paths = write_files(scheduler_files(moved(name), "systemd"), tmp_path / "units")
     command = ["systemd-analyze", "verify", "--man=no", *map(str, paths)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0 and "fullpass-taxi" not in done.stdout + done.stderr, done.stderr
@@ -196,7 +196,7 @@ def test_systemd_accepts_units_of_such_paths(moved, tmp_path, name):
 )
 def test_a_path_that_would_end_a_line_is_refused(moved, form, name, file):
     with pytest.raises(UserError, match="a schedule cannot be exported"):
-        export(moved(name, file), form, image="x")
+        scheduler_files(moved(name, file), form, image="x")
 
 
 def test_a_line_that_cron_would_cut_is_refused(moved, folder):
@@ -207,4 +207,4 @@ def test_a_line_that_cron_would_cut_is_refused(moved, folder):
     deep.mkdir(parents=True)
     shutil.copy(loaded.file, deep / "p.yaml")
     with pytest.raises(UserError, match="cron takes lines of up to 990 bytes"):
-        export(load(deep / "p.yaml"), "cron")
+        scheduler_files(load(deep / "p.yaml"), "cron")

@@ -3,7 +3,7 @@
 import pytest
 
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.scheduling.local_scheduler import table
+from fullpass.pipeline.scheduling.local_scheduler import schedule_lines
 
 
 @pytest.mark.parametrize(("key", "kind"), [("new_span", "new span"), ("drift", "drift")])
@@ -16,6 +16,6 @@ def test_a_schedule_that_waits_for_spans_has_a_row_for_the_next_one(tmp_path, ke
         "features: {fare: number}\n"
         f"schedule: {{{key}: true, poll: 5m}}\n"
     )
-    first, *rows = table(load(file)).splitlines()
+    first, *rows = schedule_lines(load(file)).splitlines()
     assert first == f"daily: on {'every ' if key == 'new_span' else ''}{kind}"
     assert [row.split("  ")[-1].strip() for row in rows if " next " in row and kind in row] == ["checked every 5m"]

@@ -6,8 +6,8 @@ import pytest
 
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.running.history import History, RunRecord, data_digest
-from fullpass.pipeline.scheduling.source_state import Source, SourceReaderWithTimeout, coarser, whole_span
+from fullpass.pipeline.running.history import RunHistory, RunRecord, data_digest
+from fullpass.pipeline.scheduling.source_state import SourceReaderWithTimeout, WatchedSource, coarser, whole_span
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def source(edited, folder):
 
     def make(path, section="{new_span: true}"):
         loaded = load(edited({5: f'    path: "{path}"', 18: f"schedule: {section}\nevaluation:"}))
-        return Source(loaded, folder / "runs" / "taxi")
+        return WatchedSource(loaded, folder / "runs" / "taxi")
 
     return make
 
@@ -79,7 +79,7 @@ def test_a_marker_of_a_day_makes_its_hours_whole(source, arrive):
 def test_what_was_trained_is_what_completed_runs_say(source, arrive, folder):
     look = source("days/{YYYY}-{MM}-{DD}.csv").look
     arrive("days/2013-01-04.csv")
-    history = History(folder / "runs" / "taxi")
+    history = RunHistory(folder / "runs" / "taxi")
     common = {"started": "", "ended": "", "exit_code": 0, "data": "", "config": ""}
     history.record(RunRecord("1", outcome="failure", trained=False, unit="day", last=15711, **common))
     history.record(RunRecord("2", outcome="success", trained=True, unit="day", last=15709, **common))
@@ -96,7 +96,7 @@ def test_without_spans_the_files_say_whether_there_is_anything_new(source, folde
     loaded = source_._loaded
     digest = data_digest(loaded.config, find_window(loaded.config.data, loaded.resolve))
     run = RunRecord("1", "", "", "success", 0, digest, "", True)
-    History(folder / "runs" / "taxi").record(run)
+    RunHistory(folder / "runs" / "taxi").record(run)
     assert not source_.look().fresh
     (folder / "trips.csv").write_text((folder / "trips.csv").read_text() + "1,2,a,2024-01-01,3,4\n")
     assert source_.look().fresh
@@ -108,7 +108,7 @@ def test_a_changed_table_is_something_new(source, folder, arrive):
     seen = source(joins.replace("trips.csv", 'trips.csv"', 1) + '  # "')
     loaded = seen._loaded
     digest = data_digest(loaded.config, find_window(loaded.config.data, loaded.resolve))
-    History(folder / "runs" / "taxi").record(RunRecord("1", "", "", "success", 0, digest, "", True))
+    RunHistory(folder / "runs" / "taxi").record(RunRecord("1", "", "", "success", 0, digest, "", True))
     assert not seen.look().fresh
     arrive("planes.csv", rows=3)
     assert seen.look().fresh

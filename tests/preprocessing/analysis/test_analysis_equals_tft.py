@@ -21,7 +21,7 @@ from fullpass.pipeline.authoring.loading.yaml_tree import read_yaml
 from fullpass.pipeline.reference.reference import pages
 from fullpass.preprocessing.analysis import analyze
 from fullpass.preprocessing.analysis.analyze import analyze_on_beam, analyze_table
-from fullpass.preprocessing.analysis.traced_preprocessing import Function, adapter_of
+from fullpass.preprocessing.analysis.traced_preprocessing import PreprocessingFunction, adapter_of
 from fullpass.preprocessing.apply.transform_batches import BatchTransformer
 from fullpass.preprocessing.columns.outputs import vocabulary_name
 from fullpass.preprocessing.columns.raw_schema import raw_schema
@@ -188,7 +188,9 @@ def engines(tmp_path_factory):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(analyze, "analyze_on_beam", no_comparison)
             ours = analyze_table(config, halves, str(folder / f"{name}-ours"))
-        function = Function(config.model_dump_json(), schema.SerializeToString(), str(folder / f"{name}-temporary"))
+        function = PreprocessingFunction(
+            config.model_dump_json(), schema.SerializeToString(), str(folder / f"{name}-temporary")
+        )
         with local_pipeline() as pipeline:
             analyze_on_beam(pipeline | beam.Create(halves), function, str(folder / f"{name}-theirs"))
         graphs = ours, tft.TFTransformOutput(str(folder / f"{name}-theirs"))

@@ -26,12 +26,12 @@ MICROSECOND = timedelta(microseconds=1)
 
 @cache
 def parser(format_text):
-    """Returns `date_ops.parse` as a graph, as Fullpass calls it; eagerly it takes ten times as long."""
+    """Returns `date_ops.parse_dates` as a graph, as Fullpass calls it; eagerly it takes ten times as long."""
     written = compile_format(format_text)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def parsed(values):
-        return date_ops.parse(values, written)
+        return date_ops.parse_dates(values, written)
 
     return parsed
 
@@ -387,7 +387,7 @@ class Dates(tf.Module):
 
     @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.string)])
     def parts(self, values):
-        column = date_ops.parse(values, self._format)
+        column = date_ops.parse_dates(values, self._format)
         outputs = {name: date_ops.part(column, name) for name in PARTS}
         outputs["hour_sin"], outputs["hour_cos"] = date_ops.cyclic(column, "hour")
         outputs["zero"] = date_ops.difference(column, column, unit="days")
@@ -410,7 +410,7 @@ def test_a_saved_model_gives_the_same_as_eager_ops(tmp_path, format_text, text):
     tf.saved_model.save(module, str(tmp_path / "model"))
     loaded = tf.saved_model.load(str(tmp_path / "model"))
     for texts in ([text, "", "no date"], [text], []):
-        column = date_ops.parse(tf.constant(texts, tf.string), compile_format(format_text))
+        column = date_ops.parse_dates(tf.constant(texts, tf.string), compile_format(format_text))
         outputs = loaded.parts(tf.constant(texts, tf.string))
         for name in PARTS:
             np.testing.assert_array_equal(outputs[name], date_ops.part(column, name), err_msg=name)

@@ -5,14 +5,14 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from fullpass.preprocessing.expressions.expression import check_types, parse
-from fullpass.preprocessing.expressions.tensor_ops import StringColumn, evaluate
+from fullpass.preprocessing.expressions.expression import check_types, parse_expression
+from fullpass.preprocessing.expressions.tensor_ops import StringColumn, compute_expression
 
 NAN = float("nan")
 
 
 def column(values):
-    """Converts Python values, None for missing, to the inputs of `evaluate`."""
+    """Converts Python values, None for missing, to the inputs of `compute_expression`."""
     if any(isinstance(value, str | bytes) for value in values):
         present = [value is not None for value in values]
         return StringColumn(tf.constant(["?" if v is None else v for v in values]), tf.constant(present))
@@ -29,11 +29,11 @@ def plain(value):
 
 
 def run(text, **columns):
-    expression = parse(text)
+    expression = parse_expression(text)
     columns = {name: column(values) for name, values in columns.items()}
     types = {name: "string" if isinstance(c, StringColumn) else "number" for name, c in columns.items()}
     check_types(expression, types)
-    return plain(evaluate(expression, columns))
+    return plain(compute_expression(expression, columns))
 
 
 def f32(number):

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fullpass.preprocessing.expressions.expression import ExpressionError, check_types, function_table, parse
+from fullpass.preprocessing.expressions.expression import ExpressionError, check_types, function_table, parse_expression
 from fullpass.preprocessing.expressions.functions import FUNCTIONS, OPERATORS, TABLE
-from fullpass.preprocessing.expressions.syntax_tree import Call, ColumnReference, Comparison, Constant, Membership
+from fullpass.preprocessing.expressions.syntax_tree import Call, ColumnReference, ComparisonChain, Constant, Membership
 
 LIST = "Expected a list of number or string literals in parentheses, as in `a in (1, 2)`. Compare columns with =="
 TYPES = {"fare": "number", "tips": "number", "payment": "string", "trip miles": "number", "big": "boolean"}
@@ -23,14 +23,14 @@ def shape(node):
             return [node.value]
         case Call():
             return (node.function, *map(shape, node.arguments))
-        case Comparison():
+        case ComparisonChain():
             return ("compare", node.operators, *map(shape, node.operands))
         case Membership():
             return ("in", shape(node.operand), *map(shape, node.members))
 
 
 def tree(text):
-    return shape(parse(text).root)
+    return shape(parse_expression(text).root)
 
 
 PYTHON_OPERATORS = {
@@ -136,16 +136,16 @@ def test_the_tree_is_the_one_python_reads(text):
 def test_trees(text, expected):
     if expected is None:
         with pytest.raises(ExpressionError):
-            parse(text)
+            parse_expression(text)
     else:
         assert tree(text) == expected
 
 
 def test_columns_are_all_names_read():
     text = "where(a > 0 and `b c` in (1, 2), lower(d), 'e') == concat(f, g)"
-    assert parse(text).columns == {"a", "b c", "d", "f", "g"}
-    assert parse("1 + 2").columns == set()
-    assert parse(text) == parse(text)
+    assert parse_expression(text).columns == {"a", "b c", "d", "f", "g"}
+    assert parse_expression("1 + 2").columns == set()
+    assert parse_expression(text) == parse_expression(text)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_columns_are_all_names_read():
 )
 def test_errors_point_at_the_character(text, at, expected):
     with pytest.raises(ExpressionError) as error:
-        parse(text)
+        parse_expression(text)
     position = text.index(at) if at else len(text)
     message, shown, caret = str(error.value).split("\n")
     assert error.value.position == position
@@ -221,7 +221,7 @@ def test_errors_point_at_the_character(text, at, expected):
 def test_long_text_is_shown_around_the_character():
     text = "a + " * 300 + "? + " + "a + " * 300 + "a"
     with pytest.raises(ExpressionError) as error:
-        parse(text)
+        parse_expression(text)
     _, shown, caret = str(error.value).split("\n")
     assert shown.startswith("  ... a + a") and shown.endswith(" ...") and len(shown) < 120
     assert shown[caret.index("^")] == "?"
@@ -230,7 +230,7 @@ def test_long_text_is_shown_around_the_character():
 
 def test_text_over_several_lines_is_shown_on_one():
     with pytest.raises(ExpressionError) as error:
-        parse("a +\n\tb + ?")
+        parse_expression("a +\n\tb + ?")
     assert str(error.value).endswith("\n  a +  b + ?\n           ^")
 
 
@@ -251,26 +251,26 @@ def test_text_over_several_lines_is_shown_on_one():
 )
 def test_nesting_is_bounded_with_an_error(text):
     with pytest.raises(ExpressionError, match="Nested more than 100 levels deep.*in a derived column"):
-        parse(text)
+        parse_expression(text)
 
 
 def test_nesting_up_to_the_bound_is_accepted():
-    assert check_types(parse("+".join(["fare"] * 100)), TYPES) == "number"
-    assert check_types(parse("abs(" * 99 + "fare" + ")" * 99), TYPES) == "number"
-    assert check_types(parse(" or ".join(["big"] * 1400)), TYPES) == "boolean"
-    assert check_types(parse(f"fare in ({', '.join(map(str, range(1500)))})"), TYPES) == "boolean"
+    assert check_types(parse_expression("+".join(["fare"] * 100)), TYPES) == "number"
+    assert check_types(parse_expression("abs(" * 99 + "fare" + ")" * 99), TYPES) == "number"
+    assert check_types(parse_expression(" or ".join(["big"] * 1400)), TYPES) == "boolean"
+    assert check_types(parse_expression(f"fare in ({', '.join(map(str, range(1500)))})"), TYPES) == "boolean"
 
 
 def test_length_is_bounded_with_an_error():
-    assert parse("a".ljust(10_000)).columns == {"a"}
+    assert parse_expression("a".ljust(10_000)).columns == {"a"}
     with pytest.raises(ExpressionError, match="Expression of 10001 characters; at most 10000"):
-        parse("a".ljust(10_001))
+        parse_expression("a".ljust(10_001))
 
 
 @given(st.text() | st.text("ab1.5+-*/%<>=!()', \"`notinadr\\"))
 def test_any_text_is_an_expression_or_an_expression_error(text):
     try:
-        expression = parse(text)
+        expression = parse_expression(text)
     except ExpressionError as error:
         assert 0 <= error.position <= len(text)
         return
@@ -309,7 +309,7 @@ def test_any_text_is_an_expression_or_an_expression_error(text):
     ],
 )
 def test_types(text, expected):
-    assert check_types(parse(text), TYPES) == expected
+    assert check_types(parse_expression(text), TYPES) == expected
 
 
 @pytest.mark.parametrize(
@@ -347,19 +347,19 @@ def test_types(text, expected):
 )
 def test_type_errors_point_at_the_value(text, at, expected):
     with pytest.raises(ExpressionError) as error:
-        check_types(parse(text), TYPES)
+        check_types(parse_expression(text), TYPES)
     assert expected in str(error.value)
     assert error.value.position == text.index(at)
 
 
 def test_a_long_list_of_columns_is_cut():
     with pytest.raises(ExpressionError, match=r"Existing columns: c000, c001.* and 80 more\."):
-        check_types(parse("x"), {f"c{n:03}": "number" for n in range(100)})
+        check_types(parse_expression("x"), {f"c{n:03}": "number" for n in range(100)})
 
 
 def test_an_error_survives_pickling():
     with pytest.raises(ExpressionError) as error:
-        parse("a + ?")
+        parse_expression("a + ?")
     copied = pickle.loads(pickle.dumps(error.value))
     assert (str(copied), copied.position) == (str(error.value), 4)
 

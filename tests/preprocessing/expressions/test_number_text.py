@@ -8,9 +8,9 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fullpass.preprocessing.expressions.expression import ExpressionError, check_types, parse
+from fullpass.preprocessing.expressions.expression import ExpressionError, check_types, parse_expression
 from fullpass.preprocessing.expressions.number_text import STYLES, number_text
-from fullpass.preprocessing.expressions.tensor_ops import StringColumn, evaluate
+from fullpass.preprocessing.expressions.tensor_ops import StringColumn, compute_expression
 
 READ = [
     ("1,234.5", "1,250.50", 1250.5),
@@ -50,7 +50,7 @@ READ = [
 
 def in_graph(texts, like):
     column = StringColumn(tf.constant(texts), tf.fill([len(texts)], True))
-    return evaluate(parse(f'number(text, "{like}")'), {"text": column}).numpy()
+    return compute_expression(parse_expression(f'number(text, "{like}")'), {"text": column}).numpy()
 
 
 @pytest.mark.parametrize(("like", "text", "expected"), READ)
@@ -96,4 +96,4 @@ def test_no_cell_is_read_as_another_number(texts, style):
 @pytest.mark.parametrize("like", ["", "x", "1,234", "1-234.5", "(1234.5)"])
 def test_an_example_that_is_none_is_refused(like):
     with pytest.raises(ExpressionError, match="like must be an example"):
-        check_types(parse(f'number(a, "{like}")'), {"a": "string"})
+        check_types(parse_expression(f'number(a, "{like}")'), {"a": "string"})

@@ -5,10 +5,10 @@ import math
 import pytest
 import tensorflow as tf
 
-from fullpass.preprocessing.expressions.expression import ExpressionError, check_types, parse
+from fullpass.preprocessing.expressions.expression import ExpressionError, check_types, parse_expression
 from fullpass.preprocessing.expressions.functions import TABLE
 from fullpass.preprocessing.expressions.past_ops import PAST, PastColumn
-from fullpass.preprocessing.expressions.tensor_ops import StringColumn, evaluate
+from fullpass.preprocessing.expressions.tensor_ops import StringColumn, compute_expression
 
 NAN = float("nan")
 HOUR = 3600.0
@@ -30,9 +30,9 @@ def run(text):
         "trips.shop": PastColumn(ragged(SHOPS, tf.string), ages),
         "fare": tf.constant([1.0, 2.0, NAN]),
     }
-    expression = parse(text)
+    expression = parse_expression(text)
     assert check_types(expression, TYPES) in ("number", "string")
-    result = evaluate(expression, {name: columns[name] for name in expression.columns})
+    result = compute_expression(expression, {name: columns[name] for name in expression.columns})
     if isinstance(result, StringColumn):
         return [v.decode() if p else None for v, p in zip(result.values.numpy(), result.present.numpy(), strict=True)]
     return [None if math.isnan(value) else value for value in result.numpy().tolist()]
@@ -80,7 +80,7 @@ def test_an_old_history_keeps_its_decayed_mean():
 
 
 def test_windows_read_the_ages():
-    assert parse('past_mean(trips.fare, "7d") > fare').columns == {"trips.fare", "trips.at", "fare"}
+    assert parse_expression('past_mean(trips.fare, "7d") > fare').columns == {"trips.fare", "trips.at", "fare"}
 
 
 def test_every_function_of_lists_has_an_operation():
@@ -102,5 +102,5 @@ def test_every_function_of_lists_has_an_operation():
 )
 def test_errors_say_what_is_accepted(text, message):
     with pytest.raises(ExpressionError) as caught:
-        check_types(parse(text), TYPES)
+        check_types(parse_expression(text), TYPES)
     assert message in str(caught.value)

@@ -10,10 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fullpass.base.errors import UserError
-from fullpass.preprocessing.expressions.expression import check_types, parse
+from fullpass.preprocessing.expressions.expression import check_types, parse_expression
 from fullpass.preprocessing.expressions.functions import TABLE
 from fullpass.preprocessing.expressions.past_ops import PAST
-from fullpass.preprocessing.expressions.tensor_ops import NULL_HANDLING, NULL_PROPAGATING, StringColumn, evaluate
+from fullpass.preprocessing.expressions.tensor_ops import (
+    NULL_HANDLING,
+    NULL_PROPAGATING,
+    StringColumn,
+    compute_expression,
+)
 from tests.preprocessing.expressions.evaluation import NAN, column, f32, plain, run
 
 pytestmark = pytest.mark.integration
@@ -138,7 +143,9 @@ def test_rules_of_strings(text, p, expected):
 @given(st.lists(st.text("0123456789+-.eE x_") | st.text(), min_size=1, max_size=30))
 def test_number_never_fails_and_reads_as_python(texts):
     values = StringColumn(tf.constant(texts), tf.constant([True] * len(texts)))
-    for text, number in zip(texts, plain(evaluate(parse("number(p)"), {"p": values})), strict=True):
+    for text, number in zip(
+        texts, plain(compute_expression(parse_expression("number(p)"), {"p": values})), strict=True
+    ):
         try:
             with np.errstate(over="ignore"):
                 expected = None if "_" in text or not text.isascii() else np.float32(text.strip(" \t\n\r\v\f"))
@@ -155,10 +162,10 @@ def test_number_never_fails_and_reads_as_python(texts):
 def test_bytes_that_are_no_text_never_fail(values):
     p = StringColumn(tf.constant(values), tf.constant([True] * len(values)))
     for text in ("lower(p)", "upper(p)", "strip(p)", "length(p)", "number(p)", "replace(p, 'a', 'b')"):
-        evaluate(parse(text), {"p": p})
+        compute_expression(parse_expression(text), {"p": p})
     for start in (-3, 0, 2):
-        evaluate(parse(f"substr(p, {start}, 2)"), {"p": p})
-    found = plain(evaluate(parse("contains(p, 'a')"), {"p": p}))
+        compute_expression(parse_expression(f"substr(p, {start}, 2)"), {"p": p})
+    found = plain(compute_expression(parse_expression("contains(p, 'a')"), {"p": p}))
     assert found == [float(b"a" in value) for value in values]
 
 
@@ -228,9 +235,9 @@ def test_every_operation_takes_what_the_table_says_and_gives_the_type_it_says(fu
         if function.max_arguments is None or count <= function.max_arguments:
             arguments = [sample(function.parameter(i)) for i in range(count)]
             text = written_form(function, arguments)
-            result = evaluate(parse(text), {"x": column([2.0]), "p": column(["1"])})
+            result = compute_expression(parse_expression(text), {"x": column([2.0]), "p": column(["1"])})
             assert isinstance(result, StringColumn) == (function.result == "string"), text
-            type_of_result = check_types(parse(text), {"x": "number", "p": "string"})
+            type_of_result = check_types(parse_expression(text), {"x": "number", "p": "string"})
             assert type_of_result == ("number" if function.result == "any" else function.result)
 
 
@@ -250,9 +257,9 @@ def written_form(function, arguments):
 @pytest.mark.parametrize("names", [{"x"}, {"x", "y"}])
 def test_a_column_that_is_not_there_is_named(names):
     with pytest.raises(UserError, match=r"'a \+ x \+ y' cannot be computed: column a, y is absent. Received: x"):
-        evaluate(parse("a + x + y"), {"x": column([1.0])})
+        compute_expression(parse_expression("a + x + y"), {"x": column([1.0])})
     with pytest.raises(UserError, match="column of any name is absent. Received: no column"):
-        evaluate(parse("1"), {})
+        compute_expression(parse_expression("1"), {})
 
 
 EVERYTHING = (
@@ -269,11 +276,11 @@ class Derived(tf.Module):
     )
     def columns(self, x, y, values, present):
         columns = {"x": x, "y": y, "p": StringColumn(values, present)}
-        text = evaluate(parse("where(x > 0, upper(p), 'none')"), columns)
+        text = compute_expression(parse_expression("where(x > 0, upper(p), 'none')"), columns)
         return {
-            "everything": evaluate(parse(EVERYTHING), columns),
-            "constant": evaluate(parse("1 + 2"), columns),
-            "deep": evaluate(parse("+".join(["x"] * 100)), columns),
+            "everything": compute_expression(parse_expression(EVERYTHING), columns),
+            "constant": compute_expression(parse_expression("1 + 2"), columns),
+            "deep": compute_expression(parse_expression("+".join(["x"] * 100)), columns),
             "text": text.values,
             "text_present": text.present,
         }
@@ -296,7 +303,9 @@ def test_a_saved_model_of_any_batch_gives_the_same_as_eager_ops(tmp_path):
         columns = {"x": batch_of[0], "y": batch_of[1], "p": StringColumn(*batch_of[2:])}
         outputs = loaded.columns(*batch_of)
         for name, text in (("everything", EVERYTHING), ("constant", "3"), ("deep", "100 * x")):
-            np.testing.assert_allclose(outputs[name], evaluate(parse(text), columns), rtol=1e-6, err_msg=name)
+            np.testing.assert_allclose(
+                outputs[name], compute_expression(parse_expression(text), columns), rtol=1e-6, err_msg=name
+            )
         text = StringColumn(outputs["text"], outputs["text_present"])
         assert plain(text) == ["A", "none", None, "A"][:size]
 

@@ -8,8 +8,8 @@ import tensorflow as tf
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fullpass.preprocessing.expressions.expression import check_types, parse
-from fullpass.preprocessing.expressions.tensor_ops import StringColumn, evaluate
+from fullpass.preprocessing.expressions.expression import check_types, parse_expression
+from fullpass.preprocessing.expressions.tensor_ops import StringColumn, compute_expression
 from tests.preprocessing.expressions.evaluation import column, f32, plain
 
 pytestmark = pytest.mark.integration
@@ -233,8 +233,8 @@ def test_any_expression_against_python(tree, rows):
     except BelowNormal:
         assume(False)
     text = written(tree)
-    expression = parse(text)
+    expression = parse_expression(text)
     types = dict.fromkeys(NUMBER_COLUMNS, "number") | dict.fromkeys(STRING_COLUMNS, "string")
-    result = evaluate(expression, batch(rows))
+    result = compute_expression(expression, batch(rows))
     assert isinstance(result, StringColumn) == (check_types(expression, types) == "string")
     assert plain(result) == expected, text

@@ -70,10 +70,10 @@ def test_one_bad_row_spoils_no_other(column, kind, reason):
 def test_lists_are_encoded_as_tensorflow_reads_them():
     import tensorflow as tf
 
-    from fullpass.components.ingest.writing.encode import encode
+    from fullpass.components.ingest.writing.encode import encode_rows
 
     texts, numbers = [[b"a", b"", b"c" * 300], None, [b"\xff"]], [None, [1.5, -2.0], [0.0] * 200]
-    encoded = encode(
+    encoded = encode_rows(
         {"t": pa.array(texts, pa.large_list(pa.binary())), "n": pa.array(numbers, pa.large_list(pa.float32()))}
     )
     for record, text, number in zip(encoded.to_pylist(), texts, numbers, strict=True):

@@ -162,9 +162,9 @@ from fullpass.base.errors import UserError
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, load_split
 from fullpass.trainer.fit.strategy import choose_strategy
-from fullpass.trainer.input.workers import Workers
+from fullpass.trainer.input.workers import TrainingWorkers
 graph, even, few, damaged = json.loads(sys.argv[1])
-workers = Workers(choose_strategy(TrainingConfig()))
+workers = TrainingWorkers(choose_strategy(TrainingConfig()))
 spec = tft.TFTransformOutput(graph).transformed_feature_spec()
 wanted = {name: spec[name] for name in ("row_id", "label", "example_weight")}
 decode = lambda serialized: tf.io.parse_example(serialized, wanted)

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from fullpass.base.errors import UserError
-from fullpass.trainer.fit.worker_cluster import Cluster, read_cluster, wait_for_workers
+from fullpass.trainer.fit.worker_cluster import WorkerCluster, read_cluster, wait_for_workers
 
 TWO = {"worker": ["a:1", "b:2"]}
 FIRST = {"type": "worker", "index": 0}
@@ -45,7 +45,7 @@ def test_an_invalid_tf_config_is_explained(monkeypatch, value, expected):
 
 def test_the_chief_is_the_first_worker(monkeypatch):
     value = {"cluster": {"worker": ["b:2"], "chief": ["a:1"]}, "task": FIRST}
-    assert read(monkeypatch, value) == Cluster(("a:1", "b:2"), 1)
+    assert read(monkeypatch, value) == WorkerCluster(("a:1", "b:2"), 1)
 
 
 @pytest.mark.parametrize("value", ["", " ", {}, {"cluster": {}}])
@@ -67,7 +67,7 @@ def test_a_worker_that_never_comes_is_named_in_time():
     own, other = (f"localhost:{port}" for port in free_ports(2))
     started = time.monotonic()
     with pytest.raises(UserError, match=f"waited 1 seconds for worker 1 at {other}"):
-        wait_for_workers(Cluster((own, other), 0), 1.0)
+        wait_for_workers(WorkerCluster((own, other), 0), 1.0)
     assert time.monotonic() - started < 10
 
 
@@ -78,7 +78,7 @@ def test_workers_that_come_one_after_the_other_find_each_other():
     def come(number: int) -> None:
         time.sleep(0.3 * number)
         try:
-            wait_for_workers(Cluster(addresses, number), 20.0)
+            wait_for_workers(WorkerCluster(addresses, number), 20.0)
             # TensorFlow then opens the port permanently.
             server = socket.create_server(("localhost", int(addresses[number].split(":")[1])))
             all_there.wait(60)
@@ -98,4 +98,4 @@ def test_a_port_that_is_taken_is_named():
     with socket.create_server(("", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(UserError, match=f"port {port}, which TF_CONFIG gives this worker, cannot be opened"):
-            wait_for_workers(Cluster((f"localhost:{port}", "localhost:1"), 0), 1.0)
+            wait_for_workers(WorkerCluster((f"localhost:{port}", "localhost:1"), 0), 1.0)

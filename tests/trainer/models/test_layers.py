@@ -14,7 +14,7 @@ from fullpass.trainer.models.layers import (
     NumberEmbedding,
     OneHot,
 )
-from fullpass.trainer.models.networks import Cross
+from fullpass.trainer.models.networks import CrossLayer
 
 
 def test_one_hot_of_several_ids_side_by_side():
@@ -115,7 +115,7 @@ def test_bias_starts_at_0_and_is_trained():
 def test_a_cross_layer_is_x0_times_an_affine_map_of_x_plus_x(rank):
     random = np.random.default_rng(1)
     first, x = random.normal(size=(4, 3)).astype("float32"), random.normal(size=(4, 3)).astype("float32")
-    layer = Cross(rank)
+    layer = CrossLayer(rank)
     found = layer(first, x).numpy()
     kernel = layer.kernel.numpy() if rank is None else layer.down.numpy() @ layer.kernel.numpy()
     np.testing.assert_allclose(found, first * (x @ kernel + layer.bias.numpy()) + x, rtol=1e-5, atol=1e-6)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 
-from fullpass.components.ingest.writing.encode import encode
+from fullpass.components.ingest.writing.encode import encode_rows
 from fullpass.components.predict.predict import load_export
 from fullpass.components.serving_check.probe import _columns, _example
 from fullpass.preprocessing.analysis.analyze import analyze_table
@@ -80,7 +80,7 @@ def test_an_export_answers_examples_and_json_alike(tmp_path, kind):
         name: convert(pa.array(TABLE[name]), column, strip=False, missing=()).flat
         for name, column in served.columns.items()
     }
-    examples = encode(arrays).to_pylist()
+    examples = encode_rows(arrays).to_pylist()
     export_model(served, str(tmp_path / "export"), name="lists", source={}, samples=examples)
     loaded = tf.saved_model.load(str(tmp_path / "export"))
     scores = loaded.signatures["serving_default"](examples=tf.constant(examples))["scores"].numpy()

@@ -17,11 +17,11 @@ from tensorflow_transform.tf_metadata import schema_utils
 
 from fullpass.base import state_file
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.writing.shards import Layout as Shards
+from fullpass.components.ingest.writing.shards import ShardLayout
 from fullpass.components.transform import column_writer
 from fullpass.components.transform.apply_graph import examples_of
 from fullpass.components.transform.column_writer import ColumnWriter
-from fullpass.components.transform.full_pass import FullPass, finish, run
+from fullpass.components.transform.full_pass import FullPass, finish_full_pass, run_full_pass
 from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.internals.beam_internals import local_pipeline
@@ -30,7 +30,7 @@ from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, Split, load_split
 from fullpass.trainer.input.placement import placement_of
 from fullpass.trainer.models.model_inputs import transformed_outputs
-from fullpass.trainer.records.blocks import Column, Layout
+from fullpass.trainer.records.blocks import Layout, PackedColumn
 from fullpass.trainer.records.columns import as_columns, find_columns, layout_of_schema, publish_columns
 from fullpass.trainer.records.record_files import list_files
 from tests.record_files import example, write_records
@@ -46,7 +46,7 @@ VALUES: dict[str, list[list[float]]] = {
 SHAPES: dict[str, tuple[int, ...]] = {"vector": (2, 3)}
 LAYOUT = Layout(
     tuple(
-        Column(name, "int64" if name.startswith("id") else "float32", SHAPES.get(name, ()), ragged=name == "ids")
+        PackedColumn(name, "int64" if name.startswith("id") else "float32", SHAPES.get(name, ()), ragged=name == "ids")
         for name in VALUES
     )
 )
@@ -219,7 +219,7 @@ def test_files_that_no_transform_wrote_have_no_columns(tmp_path):
 
 def test_features_that_they_lack_or_have_otherwise_are_parsed(tmp_path):
     files = write(tmp_path, [batch_of(VALUES)])
-    for column in (Column("new", "float32"), Column("x", "int64"), Column("x", "float32", (1,))):
+    for column in (PackedColumn("new", "float32"), PackedColumn("x", "int64"), PackedColumn("x", "float32", (1,))):
         others = tuple(each for each in LAYOUT.columns if each.name != column.name)
         assert find_columns(files, stored_layout(parses(Layout((*others, column))))) is None
     found = find_columns(files, stored_layout(parses(Layout(LAYOUT.columns[2:]))))
@@ -237,9 +237,9 @@ def test_features_that_the_input_function_computes_are_parsed():
 @pytest.mark.parametrize(
     ("spec", "column"),
     [
-        (tf.io.FixedLenFeature([], tf.float32), Column("f", "float32")),
-        (tf.io.FixedLenFeature([3], tf.int64), Column("f", "int64", (3,))),
-        (tf.io.VarLenFeature(tf.int64), Column("f", "int64", ragged=True)),
+        (tf.io.FixedLenFeature([], tf.float32), PackedColumn("f", "float32")),
+        (tf.io.FixedLenFeature([3], tf.int64), PackedColumn("f", "int64", (3,))),
+        (tf.io.VarLenFeature(tf.int64), PackedColumn("f", "int64", ragged=True)),
         (tf.io.FixedLenFeature([], tf.string), None),
         (tf.io.VarLenFeature(tf.string), None),
         (tf.io.FixedLenFeature([8, 8, 3], tf.int64), None),
@@ -277,12 +277,12 @@ def transformed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
         rows={"train": 900, "eval": 300},
         graph=str(folder / "graph"),
         transformed=str(folder / "transformed"),
-        layout=Shards(shard_bytes=16 << 10, readers=1, gzip=request.param),
+        layout=ShardLayout(shard_bytes=16 << 10, readers=1, gzip=request.param),
         temporary=str(folder / "temporary"),
     )
     with local_pipeline() as pipeline:
-        run(full_pass, pipeline)
-    finish(full_pass)
+        run_full_pass(full_pass, pipeline)
+    finish_full_pass(full_pass)
     output = tft.TFTransformOutput(full_pass.graph)
     placement = placement_of(config, transformed_outputs(config, output))
     spec = RowSpec(decoder(output, placement, placement.read), None, "regression", 0)

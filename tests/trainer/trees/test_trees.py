@@ -30,7 +30,7 @@ from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.run_fn import run_fn
 from fullpass.trainer.train import Trained, final, train
 from fullpass.trainer.trees import rounds, tree_rows
-from fullpass.trainer.trees.rounds import Rounds, parameters
+from fullpass.trainer.trees.rounds import Rounds, booster_parameters
 from tests import REPOSITORY, warm_process
 from tests.trainer.conftest import CLASSES, LABELS, planted_rows, prepare_by_hand, to_examples, training_of
 
@@ -332,14 +332,14 @@ def test_a_small_table_gets_one_thread(rows, columns, cores, expected, monkeypat
 )
 def test_what_lightgbm_is_asked_to_make_smaller(loss, expected):
     training = TrainingConfig.model_validate({"loss": loss})
-    found = parameters(Trees(kind="trees"), training, "regression", 0, 1)
+    found = booster_parameters(Trees(kind="trees"), training, "regression", 0, 1)
     assert [{key: one[key] for key in ("objective", "alpha") if key in one} for one in found] == expected
 
 
 def rounds_on(columns: np.ndarray, label: np.ndarray, categories: list[int]) -> Callable[[Mapping[str, float]], Rounds]:
     """Returns a function of parameters that returns boosters on four fifths of rows, with the others for validation."""
     train = np.arange(len(label)) % 5 > 0
-    (common,) = parameters(Trees(kind="trees"), TrainingConfig(), "regression", 0, 1)
+    (common,) = booster_parameters(Trees(kind="trees"), TrainingConfig(), "regression", 0, 1)
     sets = [lightgbm.Dataset(columns[train], label[train], categorical_feature=categories, params=common)]
     sets.append(lightgbm.Dataset(columns[~train], label[~train], reference=sets[0], params=common))
     rows = [

@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from fullpass.base.errors import UserError
 from fullpass.trainer.tuning.config import Choices, Range, TuningConfig
-from fullpass.trainer.tuning.search_space import decode, encode, path_problem, with_values
+from fullpass.trainer.tuning.search_space import decode_choice, encode_choices, path_problem, with_values
 
 
 @pytest.mark.parametrize(
@@ -27,20 +27,20 @@ def test_a_range_that_holds_nothing_is_refused(given, expected):
 @pytest.mark.parametrize("choices", [(1, 2), ("a", "b"), ([1], [2, 3]), (None, 1.5), (1, 2.5), (True, False)])
 def test_choices_come_back_as_they_were_written(choices):
     spec = Choices(choices=choices)
-    encoded = encode(spec)
+    encoded = encode_choices(spec)
     assert len({type(value) for value in encoded}) == 1
-    back = [decode(spec, value) for value in encoded]
+    back = [decode_choice(spec, value) for value in encoded]
     assert back == list(choices) and [type(v) for v in back] == [type(v) for v in choices]
 
 
 def test_numbers_of_a_range_keep_their_type():
-    assert type(decode(Range(min=1, max=5), 3.0)) is int
-    assert type(decode(Range(min=0.5, max=5.0), 3)) is float
+    assert type(decode_choice(Range(min=1, max=5), 3.0)) is int
+    assert type(decode_choice(Range(min=0.5, max=5.0), 3)) is float
 
 
 def test_a_choice_of_another_search_is_refused():
     with pytest.raises(UserError, match="it belongs to another search"):
-        decode(Choices(choices=(1, 2)), 3)
+        decode_choice(Choices(choices=(1, 2)), 3)
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def find_cache(plan: CachePlan) -> tuple[BlockCache | None, str]:
         _verify(cache)
     except (OSError, ValueError, KeyError, TypeError) as error:
         lock.close()
-        remove(plan.folder)
+        _remove(plan.folder)
         return None, f"the cache was damaged and has been removed ({error})"
     os.utime(plan.folder / INDEX)
     return cache, f"{cache.rows:,} rows found in {plan.folder}"
@@ -195,17 +195,17 @@ def remove_others(kept: Path, split: str) -> None:
     """Removes all caches of a split but `kept`, except those that another process reads."""
     for folder in caches(kept.parent, split):
         if folder != kept:
-            remove(folder)
+            _remove(folder)
 
 
 def remove_abandoned(root: Path) -> None:
     """Removes the incomplete caches of writers that died."""
     for folder in root.glob(".*.part") if root.is_dir() else ():
         if (folder / LOCK).exists() or time.time() - folder.stat().st_mtime > _UNLOCKED_SECONDS:
-            remove(folder)
+            _remove(folder)
 
 
-def remove(folder: Path) -> None:
+def _remove(folder: Path) -> None:
     """Removes a cache that is not in use: renames it to a hidden name, then deletes it."""
     lock = take_lock(folder, fcntl.LOCK_EX)
     if lock is None:

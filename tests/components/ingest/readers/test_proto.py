@@ -9,7 +9,7 @@ from tensorflow_metadata.proto.v0 import path_pb2, schema_pb2
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.proto import find_message
 from fullpass.components.ingest.readers.read_source import columns_of
-from fullpass.components.ingest.readers.read_source import read as read_source
+from fullpass.components.ingest.readers.read_source import read_rows as read_source
 from fullpass.components.ingest.readers.reader import Reading
 from fullpass.components.ingest.sources.config import ProtoSource
 from tests.components.ingest.reading_tools import inputs, raw, read_input

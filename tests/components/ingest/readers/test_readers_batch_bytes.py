@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from google.protobuf import descriptor_pb2, wrappers_pb2
 
-from fullpass.components.ingest.readers.read_source import parts_of, read
+from fullpass.components.ingest.readers.read_source import parts_of, read_rows
 from fullpass.components.ingest.readers.reader import Reading
 from fullpass.components.ingest.sources.config import ParquetSource
 from fullpass.components.ingest.sources.files import SourceFile
@@ -69,7 +69,7 @@ def test_batches_are_bounded_by_bytes(tmp_path, name, whole):
     numbers = []
     for part in parts_of(file, source):
         reading = Reading(file, {"text": RawColumn("text", "string")}, part, all_columns=whole)
-        for rows in read(reading, source):
+        for rows in read_rows(reading, source):
             cells = rows.table.column("text").to_pylist()
             assert sum(len(cell[0] if isinstance(cell, list) else cell) for cell in cells) <= BATCH_BYTES
             numbers += rows.numbers.tolist()
@@ -81,7 +81,7 @@ def test_rows_of_usual_size_stay_together(tmp_path):
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=50_000)
     file = SourceFile(str(tmp_path / "a.parquet"), None, 0, "")
     reading = Reading(file, {name: RawColumn(name, "string") for name in "ab"})
-    batches = list(read(reading, ParquetSource(format="parquet", path="x")))
+    batches = list(read_rows(reading, ParquetSource(format="parquet", path="x")))
     assert [len(rows.numbers) for rows in batches] == [16_384, 16_384, 40_000 - 2 * 16_384]
     assert pa.concat_tables([rows.table for rows in batches]).equals(table)
 

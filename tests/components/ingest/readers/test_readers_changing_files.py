@@ -14,7 +14,7 @@ import pytest
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import DataConfig
 from fullpass.components.ingest.readers import lines
-from fullpass.components.ingest.readers.read_source import find_inputs, parts_of, read
+from fullpass.components.ingest.readers.read_source import find_inputs, parts_of, read_rows
 from fullpass.components.ingest.readers.reader import Reading
 from fullpass.components.ingest.sources.config import (
     CsvSource,
@@ -50,7 +50,7 @@ def read_all(file, source, parts, column):
     got = 0
     for part in parts:
         got += sum(
-            len(rows.numbers) for rows in read(Reading(file, {column: RawColumn(column, "string")}, part), source)
+            len(rows.numbers) for rows in read_rows(Reading(file, {column: RawColumn(column, "string")}, part), source)
         )
     return got
 

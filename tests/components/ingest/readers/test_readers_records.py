@@ -15,7 +15,7 @@ import tensorflow as tf
 from PIL import Image
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.readers.read_source import columns_of, find_inputs, names_of, parts_of
+from fullpass.components.ingest.readers.read_source import columns_of, columns_of_file, find_inputs, parts_of
 from fullpass.components.ingest.sources.config import (
     CsvSource,
     ImagesSource,
@@ -77,7 +77,7 @@ def test_an_empty_list_of_another_kind_is_an_empty_list(tmp_path):
     write_records(tmp_path / "data", records)
     rows, numbers, bad = read_file(tmp_path / "data", TFRECORD, ["a"])
     assert rows == [([],), ([b"x"],), (None,)] and numbers == [1, 2, 4] and [row.row for row in bad] == [3]
-    assert names_of(SourceFile(str(tmp_path / "data"), None, 0, ""), TFRECORD) == ["a"]
+    assert columns_of_file(SourceFile(str(tmp_path / "data"), None, 0, ""), TFRECORD) == ["a"]
 
 
 def test_values_of_several_kinds_are_text_that_the_column_judges(tmp_path):
@@ -102,7 +102,7 @@ def test_steps_of_several_kinds(tmp_path):
     source = TfRecordSource(format="tfrecord", path="x", payload="sequence_example")
     rows, _, _ = read_file(tmp_path / "data", source, ["steps"])
     assert rows == [([[], [b"x"], [b"2"], None],), (None,)]
-    assert names_of(SourceFile(str(tmp_path / "data"), None, 0, ""), source) == ["steps", "steps of none"]
+    assert columns_of_file(SourceFile(str(tmp_path / "data"), None, 0, ""), source) == ["steps", "steps of none"]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from google.protobuf import descriptor_pb2, wrappers_pb2
 
-from fullpass.components.ingest.readers.read_source import parts_of, read
+from fullpass.components.ingest.readers.read_source import parts_of, read_rows
 from fullpass.components.ingest.readers.reader import Reading
 from fullpass.components.ingest.readers.row_hash import contents
 from fullpass.components.ingest.sources.files import SourceFile
@@ -108,7 +108,7 @@ def test_slices_of_batches_hold_the_texts_of_their_rows(name, tmp_path):
     column = RawColumn("text", "string")
     texts, contents_of_rows, offsets = [], [], []
     for part in parts_of(file, source):
-        for rows in read(Reading(file, {"text": column}, part, all_columns="to_hash"), source):
+        for rows in read_rows(Reading(file, {"text": column}, part, all_columns="to_hash"), source):
             for cut in cut_batch(rows.table, rows=4):
                 cells = cut["text"].chunk(0)
                 offsets.append(cells.offset)

@@ -5,7 +5,7 @@ import gzip
 import pyarrow as pa
 import pytest
 
-from fullpass.components.ingest.readers.read_source import parts_of, read
+from fullpass.components.ingest.readers.read_source import parts_of, read_rows
 from fullpass.components.ingest.readers.reader import Reading
 from fullpass.components.ingest.readers.row_hash import contents, hashes
 from fullpass.components.ingest.sources.config import CsvSource, TextSource
@@ -29,7 +29,7 @@ def file_at(path):
 def contents_of(file, source, columns):
     found = []
     for part in parts_of(file, source):
-        for rows in read(Reading(file, columns, part, all_columns=True), source):
+        for rows in read_rows(Reading(file, columns, part, all_columns=True), source):
             assert rows.table.column_names == list(columns)
             found += contents(rows.all_columns).to_pylist()
     return found

@@ -14,7 +14,7 @@ import pytest
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers import tables
 from fullpass.components.ingest.readers.avro import AvroReader
-from fullpass.components.ingest.readers.read_source import parts_of, read
+from fullpass.components.ingest.readers.read_source import parts_of, read_rows
 from fullpass.components.ingest.readers.reader import Reading, convert_rows
 from fullpass.components.ingest.readers.row_hash import contents, hashes
 from fullpass.components.ingest.sources.config import ArrowSource, AvroSource, NumpySource, OrcSource, ParquetSource
@@ -294,7 +294,7 @@ def test_text_that_is_not_utf8_is_bytes_and_spoils_numbers(tmp_path, name):
     file = SourceFile(str(tmp_path / "a"), None, 0, "")
     for whole in (None, "to_hash", "to_show"):
         reading = Reading(file, columns, all_columns=whole)
-        for rows in read(reading, source):
+        for rows in read_rows(reading, source):
             arrays, _ = convert_rows(columns.values(), RawText(strip=True), reading, rows)
             if whole == "to_hash":
                 assert len(set(hashes(contents(rows.all_columns)).tolist())) == rows.table.num_rows
@@ -320,7 +320,7 @@ def test_a_date_that_python_has_none_for_is_a_bad_row(tmp_path):
     pq.write_table(pa.table({"at": pa.array([0, 2**62], pa.timestamp("us"))}), tmp_path / "a.parquet")
     columns = raw(at="string")
     reading = Reading(SourceFile(str(tmp_path / "a.parquet"), None, 0, ""), columns)
-    for rows in read(reading, PARQUET):
+    for rows in read_rows(reading, PARQUET):
         convert_rows(columns.values(), RawText(), reading, rows)
     (bad,) = reading.take_bad()
     assert (bad.row, bad.reason, bad.text) == (2, "outside the years 1 to 9999", str(2**62))

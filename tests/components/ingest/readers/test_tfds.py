@@ -9,7 +9,7 @@ from PIL import Image
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.read_source import columns_of
-from fullpass.components.ingest.readers.read_source import read as read_source
+from fullpass.components.ingest.readers.read_source import read_rows as read_source
 from fullpass.components.ingest.readers.reader import Reading
 from fullpass.components.ingest.sources.config import TfdsSource
 from fullpass.components.ingest.sources.files import fingerprint

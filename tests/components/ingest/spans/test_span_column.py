@@ -10,7 +10,7 @@ import pytest
 from fullpass.base import state_file
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import BadRows, DataConfig, SpanColumn
-from fullpass.components.ingest.ingest import finish, run
+from fullpass.components.ingest.ingest import finish_ingestion, ingest_files
 from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.sources.files import resolve_path
 from fullpass.components.ingest.spans.span_column import NO_SPAN, span_numbers
@@ -147,8 +147,8 @@ def test_each_span_has_its_rows_and_the_last_those_that_tell_none(tmp_path):
         for span in found.spans
     ]
     with local_pipeline() as pipeline:
-        run(ingests, pipeline)
-    manifests = [finish(ingest) for ingest in ingests]
+        ingest_files(ingests, pipeline)
+    manifests = [finish_ingestion(ingest) for ingest in ingests]
     assert [(m.read, sum(m.written.values()), m.rows_quarantined) for m in manifests] == [
         (40, 40, 0),
         (40, 40, 0),

@@ -22,7 +22,7 @@ from fullpass.components.ingest.sources.storage import find
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, digest_of_code, read_request, spans_read
 from fullpass.components.ingest.spans.span_files import Span
 from fullpass.components.ingest.spans.span_pattern import label_of, number_of, parse_pattern, parse_span, ranges
-from fullpass.components.ingest.spans.spans import SpanNotFoundError, Window, find_window, has_spans, select
+from fullpass.components.ingest.spans.spans import SpanNotFoundError, Window, find_window, has_spans, select_window
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from tests.components.ingest.reading_tools import ingest_config_of
 
@@ -289,7 +289,7 @@ THERE = days("2013-01-01", "2013-01-02", "2013-01-04", "2013-01-05")
     ],
 )
 def test_windows_are_consecutive_spans_and_gaps_are_said(asked, size, expected, missing):
-    found = select("day", THERE, size, asked)
+    found = select_window("day", THERE, size, asked)
     assert [found.label(span.number)[-2:] for span in found.spans] == expected
     assert [found.label(number)[-2:] for number in found.missing] == missing
     assert any("missing: 2013-01-03" in line for line in found.lines()) == bool(missing)
@@ -302,7 +302,7 @@ def test_a_span_that_is_not_there_is_no_other_one(asked):
     with pytest.raises(
         SpanNotFoundError, match=r"not there, and nothing was trained.*2013-01-01 to 2013-01-02, 2013-01-04 to"
     ):
-        select("day", THERE, 30, asked)
+        select_window("day", THERE, 30, asked)
 
 
 @pytest.mark.parametrize(
@@ -316,7 +316,7 @@ def test_a_span_that_is_not_there_is_no_other_one(asked):
 )
 def test_what_cannot_be_read_as_a_span_is_refused(asked, says):
     with pytest.raises(UserError, match=says) as error:
-        select("day", THERE, 1, asked)
+        select_window("day", THERE, 1, asked)
     assert not isinstance(error.value, SpanNotFoundError)
 
 
@@ -360,7 +360,7 @@ def request_of_days(numbers, spans, within=None, before=0):
     joins = {"t": {"source": source, "on": "a"}}
     config = ingest_config_of(DataConfig.model_validate({"source": source, "joins": joins, "history": history}))
     files = {number: SourceFile(f"/data/{number}.csv", None, 10, "v1") for number in sorted(numbers)}
-    found = select("day", {number: Span(number, (file,)) for number, file in files.items()}, spans)
+    found = select_window("day", {number: Span(number, (file,)) for number, file in files.items()}, spans)
     tables = Tables(tuple(files.values()), tuple(files), before)
     asked = Request(config, ("train",), COLUMNS, gzip=False).with_window(replace(found, tables={"t": tables}), ())
     return asked, [span.number for span in spans_read(config, found)]

@@ -10,7 +10,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fullpass.components.ingest.writing.encode import encode, varints
+from fullpass.components.ingest.writing.encode import encode_rows, varints
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import convert
 
@@ -34,7 +34,7 @@ def test_missing_values_are_absent_features():
         "v": pa.array([[1.0, 2.0], None, [3.0, 4.0]], pa.list_(pa.float32())),
         "i": pa.array([0, 2**63 - 1, None]),
     }
-    assert decoded(encode(columns)) == [
+    assert decoded(encode_rows(columns)) == [
         {"n": [1.5], "s": [b""], "v": [1.0, 2.0], "i": [0]},
         {"s": [b"x"], "i": [2**63 - 1]},
         {"n": [0.0], "v": [3.0, 4.0]},
@@ -43,14 +43,14 @@ def test_missing_values_are_absent_features():
 
 def test_a_row_of_nothing_is_an_empty_example():
     columns = {"n": pa.nulls(2, pa.float32()), "s": pa.nulls(2, pa.binary()), "v": pa.nulls(2, pa.list_(pa.float32()))}
-    assert decoded(encode(columns)) == [{}, {}]
-    assert len(encode({"n": pa.nulls(0, pa.float32()), "s": pa.nulls(0, pa.binary())})) == 0
+    assert decoded(encode_rows(columns)) == [{}, {}]
+    assert len(encode_rows({"n": pa.nulls(0, pa.float32()), "s": pa.nulls(0, pa.binary())})) == 0
 
 
 @pytest.mark.parametrize("length", [0, 1, 100, 127, 128, 129, 16_383, 16_384, 3_000_000])
 def test_lengths_on_both_sides_of_each_varint(length):
     texts = [b"x" * length, b"y"]
-    assert decoded(encode({"text" * (length // 1000 + 1): pa.array(texts)})) == [
+    assert decoded(encode_rows({"text" * (length // 1000 + 1): pa.array(texts)})) == [
         {"text" * (length // 1000 + 1): [text]} for text in texts
     ]
 
@@ -59,9 +59,9 @@ def test_slices_are_encoded_as_they_are():
     numbers = pa.array([1.0, None, 3.0, 4.0], pa.float32())
     vectors = pa.array([[0.0, 0.0], [1.0, 2.0], None, [3.0, 4.0]], pa.list_(pa.float32()))
     texts = pa.array([b"a", b"b", None, b"d"])
-    whole = encode({"n": numbers, "v": vectors, "t": texts}).to_pylist()
+    whole = encode_rows({"n": numbers, "v": vectors, "t": texts}).to_pylist()
     for start in range(4):
-        part = encode({"n": numbers.slice(start), "v": vectors.slice(start), "t": texts.slice(start)})
+        part = encode_rows({"n": numbers.slice(start), "v": vectors.slice(start), "t": texts.slice(start)})
         assert part.to_pylist() == whole[start:]
 
 
@@ -108,7 +108,7 @@ def test_any_table_comes_back(data):
         st.lists(st.tuples(NAMES, st.sampled_from(list(values))), min_size=1, max_size=5, unique_by=lambda n: n[0])
     )
     table = {name: data.draw(st.lists(st.none() | values[kind], min_size=rows, max_size=rows)) for name, kind in names}
-    found = decoded(encode({name: pa.array(table[name], kinds[kind]) for name, kind in names}))
+    found = decoded(encode_rows({name: pa.array(table[name], kinds[kind]) for name, kind in names}))
     assert found == [
         {n: v if isinstance(v, list) else [v] for n, column in table.items() if (v := column[row]) is not None}
         for row in range(rows)
@@ -178,7 +178,7 @@ def test_every_arrow_type_through_tf_example(kind, strategy, read_as, expected, 
     raw = RawColumn("x", read_as, 2) if read_as == "vector" else RawColumn("x", read_as)
     converted = convert(_array(values, kind), raw, strip=False, missing=())
     assert not converted.bad.any()
-    found = decoded(encode({"x": converted.flat}))
+    found = decoded(encode_rows({"x": converted.flat}))
     for row, value in zip(found, values, strict=True):
         if value is None:
             assert row == {}

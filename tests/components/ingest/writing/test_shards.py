@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fullpass.components.ingest.writing.shards import Chunk, Layout, cut, shard_count, whole_chunk
+from fullpass.components.ingest.writing.shards import ShardLayout, WrittenChunk, cut, shard_count, whole_chunk
 
 MB = 1 << 20
 
 
 def layout(shard_mb=128, readers=1, seed=None):
-    return Layout(shard_mb * MB, readers, gzip=False, seed=seed)
+    return ShardLayout(shard_mb * MB, readers, gzip=False, seed=seed)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,8 @@ def chunks_of(sizes):
     """Returns one chunk per list of record sizes, with a mark at every record."""
     ends = [[sum(chunk[: i + 1]) for i in range(len(chunk))] for chunk in sizes]
     return [
-        Chunk(f"p{i:03d}", len(chunk), tuple(marks)) for i, (chunk, marks) in enumerate(zip(sizes, ends, strict=True))
+        WrittenChunk(f"p{i:03d}", len(chunk), tuple(marks))
+        for i, (chunk, marks) in enumerate(zip(sizes, ends, strict=True))
     ]
 
 
@@ -53,7 +54,7 @@ SIZES = st.lists(st.lists(st.integers(17, 400), max_size=40), max_size=8)
 @given(sizes=SIZES, readers=st.integers(1, 5), shard_bytes=st.integers(2_000, 20_000))
 def test_every_byte_is_in_one_file_in_order(sizes, readers, shard_bytes):
     chunks = chunks_of(sizes)
-    found = cut(chunks, Layout(shard_bytes, readers, gzip=False))
+    found = cut(chunks, ShardLayout(shard_bytes, readers, gzip=False))
     joined = [r for shard in found for r in shard]
     assert all(shard for shard in found)
     for chunk in chunks:
@@ -66,9 +67,9 @@ def test_every_byte_is_in_one_file_in_order(sizes, readers, shard_bytes):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_no_file_is_larger_than_allowed_and_all_are_alike(seed):
-    laid_out = Layout(250_000, 1, gzip=False)
+    laid_out = ShardLayout(250_000, 1, gzip=False)
     ends = np.cumsum(np.random.default_rng(seed).integers(17, 1000, size=4000))
-    chunk = Chunk("p", 4000, tuple(ends.tolist()))
+    chunk = WrittenChunk("p", 4000, tuple(ends.tolist()))
     found = cut([chunk], laid_out)
     sizes = [sum(r.end - r.begin for r in shard) for shard in found]
     assert len(sizes) == shard_count(chunk.size, laid_out)
@@ -78,12 +79,12 @@ def test_no_file_is_larger_than_allowed_and_all_are_alike(seed):
 
 def test_records_larger_than_a_file_have_files_of_their_own():
     (chunk,) = chunks_of([[5000, 5000, 5000]])
-    assert [len(shard) for shard in cut([chunk], Layout(1000, 1, gzip=False))] == [1, 1, 1]
+    assert [len(shard) for shard in cut([chunk], ShardLayout(1000, 1, gzip=False))] == [1, 1, 1]
 
 
 def test_shuffled_files_take_a_share_of_every_chunk():
-    chunks = [Chunk("a", 8, (10, 20, 20, 40)), Chunk("b", 2, (0, 0, 100, 200))]
-    found = cut(chunks, Layout(180, 1, gzip=False, seed=1))
+    chunks = [WrittenChunk("a", 8, (10, 20, 20, 40)), WrittenChunk("b", 2, (0, 0, 100, 200))]
+    found = cut(chunks, ShardLayout(180, 1, gzip=False, seed=1))
     assert [[(r.path, r.begin, r.end) for r in shard] for shard in found] == [
         [("a", 0, 20)],
         [("a", 20, 40), ("b", 0, 200)],
@@ -99,4 +100,4 @@ def test_a_file_that_is_one_chunk():
 
 
 def test_nothing():
-    assert cut([], layout()) == [] and cut([Chunk("a", 0, ())], layout()) == []
+    assert cut([], layout()) == [] and cut([WrittenChunk("a", 0, ())], layout()) == []

@@ -1,6 +1,6 @@
 """A small CSV file, and samples of files."""
 
-from fullpass.components.ingest.readers.read_source import names_of
+from fullpass.components.ingest.readers.read_source import columns_of_file
 from fullpass.pipeline.authoring.profile.detect_source import infer_source
 from fullpass.pipeline.authoring.profile.sample import read_sample
 
@@ -16,4 +16,4 @@ def write(path, text=CSV):
 def sample_of(data, folder, rows=None):
     """Returns the sample of a file of a pipeline in a folder."""
     found = infer_source(str(data), folder)
-    return read_sample(found.files, found.source, names_of(found.files[0], found.source), rows=rows)
+    return read_sample(found.files, found.source, columns_of_file(found.files[0], found.source), rows=rows)

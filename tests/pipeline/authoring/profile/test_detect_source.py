@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.readers.read_source import find_inputs, names_of
+from fullpass.components.ingest.readers.read_source import columns_of_file, find_inputs
 from fullpass.pipeline.authoring.profile import detect_source
 from fullpass.pipeline.authoring.profile.detect_source import infer_source
 from fullpass.pipeline.authoring.profile.sample import read_sample
@@ -89,7 +89,7 @@ def test_what_cannot_be_read(tmp_path, content, message):
     data = write(tmp_path / "data.bin", content)
     with pytest.raises(UserError, match=message):
         found = infer_source(str(data), tmp_path)
-        names_of(found.files[0], found.source)
+        columns_of_file(found.files[0], found.source)
 
 
 def test_missing_file_with_a_hint(tmp_path):
@@ -134,7 +134,7 @@ def test_columns_of_json_lines_are_the_keys_seen(tmp_path):
     rows = [{"a": 1, "b": {"c": 2, "d": {}}}, {"e": None, "a": 3}]
     data = write(tmp_path / "data.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     found = infer_source(str(data), tmp_path)
-    assert names_of(found.files[0], found.source) == ["a", "b.c", "b.d", "e"]
+    assert columns_of_file(found.files[0], found.source) == ["a", "b.c", "b.d", "e"]
 
 
 ROWS = [("0.5", "x", "1"), ("1.5", "y", "2"), ("2.5", "x", "3"), ("3.5", "z", "1"), ("4.5", "y", "2")]
@@ -208,7 +208,7 @@ def test_tfrecords_of_examples_are_told_by_their_content(tmp_path):
 
     found = infer_source(str(data), tmp_path)
     assert found.settings == {"format": "tfrecord", "path": "records"}
-    assert names_of(found.files[0], found.source) == ["a", "b", "v"]
+    assert columns_of_file(found.files[0], found.source) == ["a", "b", "v"]
     sample = read_sample(found.files, found.source, ["a", "b", "v"], rows=None)
     assert sample.columns["a"].to_pylist() == ["7", None]
     assert sample.columns["b"].to_pylist() == ["x", "ü"]
@@ -224,6 +224,6 @@ def test_tfrecords_of_sequence_examples_and_of_something_else(tmp_path):
 
     found = infer_source(str(tmp_path / "s.tfrecord"), tmp_path)
     assert found.settings["payload"] == "sequence_example"
-    assert names_of(found.files[0], found.source) == ["n", "s"]
+    assert columns_of_file(found.files[0], found.source) == ["n", "s"]
     with pytest.raises(UserError, match="a TFRecord file, but of no tf.Example"):
         infer_source(str(tmp_path / "x.tfrecord"), tmp_path)

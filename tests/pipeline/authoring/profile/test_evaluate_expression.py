@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 
 from fullpass.pipeline.authoring.profile.evaluate_expression import evaluate_arrays
-from fullpass.preprocessing.expressions.expression import check_types, parse
+from fullpass.preprocessing.expressions.expression import check_types, parse_expression
 from fullpass.preprocessing.expressions.functions import TABLE
 from fullpass.preprocessing.expressions.tensor_ops import StringColumn
-from fullpass.preprocessing.expressions.tensor_ops import evaluate as evaluate_in_graph
+from fullpass.preprocessing.expressions.tensor_ops import compute_expression as evaluate_in_graph
 
 ROWS = 200
 TYPES = {"a": "number", "b": "number", "lat": "number", "lon": "number", "s": "string", "t": "string", "w": "string"}
@@ -52,7 +52,7 @@ def of_graph(text, columns):
         present = [value is not None for value in values]
         return StringColumn(tf.constant([v or "" for v in values]), tf.constant(present))
 
-    result = evaluate_in_graph(parse(text), {name: tensor(values) for name, values in columns.items()})
+    result = evaluate_in_graph(parse_expression(text), {name: tensor(values) for name, values in columns.items()})
     if isinstance(result, StringColumn):
         pairs = zip(result.values.numpy(), result.present.numpy(), strict=True)
         return [value.decode() if present else None for value, present in pairs]
@@ -61,9 +61,9 @@ def of_graph(text, columns):
 
 @pytest.mark.parametrize("text", EXPRESSIONS)
 def test_numpy_agrees_with_the_graph(text, columns):
-    check_types(parse(text), TYPES)
+    check_types(parse_expression(text), TYPES)
     expected = of_graph(text, columns)
-    received = evaluate_arrays(parse(text), columns, ROWS)
+    received = evaluate_arrays(parse_expression(text), columns, ROWS)
     if isinstance(expected, list):
         assert received.tolist() == expected
     else:
@@ -77,5 +77,5 @@ def test_every_function_is_tried():
         for child in (*getattr(node, "arguments", ()), *getattr(node, "operands", ())):
             yield from names(child)
 
-    tried = {name for text in EXPRESSIONS for name in names(parse(text).root)}
+    tried = {name for text in EXPRESSIONS for name in names(parse_expression(text).root)}
     assert {name for name, function in TABLE.items() if not function.reads_list} <= tried  # a sample has no history

@@ -5,8 +5,8 @@ from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.profile.label_candidates import (
     binary_values,
     label_section,
+    label_values,
     most_likely_label,
-    target_of,
 )
 from tests.pipeline.authoring.tables import column_of as column
 
@@ -59,10 +59,10 @@ def test_columns_that_cannot_be_a_label_are_refused(of, task, message):
 
 
 def test_the_label_of_every_row_is_read():
-    assert target_of(HAM, label_section(HAM, None)).y.tolist() == [0.0] * 30 + [1.0] * 10
-    assert target_of(ONE_TWO, label_section(ONE_TWO, None)).y.tolist() == [0.0] * 30 + [1.0] * 10
-    assert target_of(FARE, label_section(FARE, None)).y[7] == 1.0
-    assert set(target_of(GRADE, label_section(GRADE, None)).y) == {0.0, 1.0, 2.0, 3.0}
+    assert label_values(HAM, label_section(HAM, None)).y.tolist() == [0.0] * 30 + [1.0] * 10
+    assert label_values(ONE_TWO, label_section(ONE_TWO, None)).y.tolist() == [0.0] * 30 + [1.0] * 10
+    assert label_values(FARE, label_section(FARE, None)).y[7] == 1.0
+    assert set(label_values(GRADE, label_section(GRADE, None)).y) == {0.0, 1.0, 2.0, 3.0}
 
 
 def test_values_of_a_binary_label_are_read():

@@ -15,7 +15,7 @@ from ml_metadata import proto
 
 from fullpass.base.errors import UserError
 from fullpass.components.data_gate import summary_entries
-from fullpass.components.push.push import rollback, served_version, versions
+from fullpass.components.push.push import rollback, served_version, served_versions
 from fullpass.pipeline.registry.commands import gc
 from fullpass.pipeline.registry.retention import records
 from fullpass.pipeline.registry.retention.collect import NextRun, collect
@@ -24,7 +24,7 @@ from fullpass.pipeline.root import locks
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.execution import metadata_store
 from fullpass.pipeline.running.execution.records import node_of
-from fullpass.pipeline.running.history import History, OccasionRecord, RunRecord
+from fullpass.pipeline.running.history import OccasionRecord, RunHistory, RunRecord
 from tests import REPOSITORY
 from tests.pipeline.registry.bless_nodes import move_addresses, run
 from tests.pipeline.registry.retention import nodes
@@ -202,7 +202,7 @@ def test_a_dry_run_of_the_command_leaves_the_span_index_unchanged(project: Proje
 
 
 def test_history_older_than_the_kept_runs_is_removed_except_trainings(project: Project):
-    history = History(project.root)
+    history = RunHistory(project.root)
     long_ago, soon = "2001-01-01T00:00:00+00:00", "2999-01-01T00:00:00+00:00"
     for ended in (long_ago, soon):
         for trained in (True, False):
@@ -244,7 +244,7 @@ def test_old_files_of_every_folder_of_the_layout_are_removed(project: Project):
 
 def unknown_in(layout: RootLayout) -> set[str]:
     """Returns what lies in a root and is named neither by the layout nor by a record of a node."""
-    nodes_run = {execution.node for execution in records.read_records(layout.metadata).executions.values()}
+    nodes_run = {execution.node for execution in records.read_metadata(layout.metadata).executions.values()}
     known = {path.name for path in layout.paths()} | nodes_run
     return {path.name for path in layout.root.iterdir()} - known
 
@@ -305,7 +305,7 @@ def test_a_removed_span_is_made_again_on_request(project: Project):
 
 
 def test_a_rolled_back_model_can_be_served_after_a_collection(project: Project):
-    before, newest = versions(project.target)
+    before, newest = served_versions(project.target)
     assert rollback(project.target) == before
     project.collect()
     assert served_version(project.target) == before
@@ -446,7 +446,7 @@ def test_the_next_collection_completes_one_that_was_killed(project, when):
 
 
 def test_records_are_read_as_ml_metadata_reads_them(four_runs: Project):
-    found = records.read_records(four_runs.root / "metadata.sqlite")
+    found = records.read_metadata(four_runs.root / "metadata.sqlite")
     with metadata_store.LockedMetadata(four_runs.root / "metadata.sqlite") as handle:
         artifacts, executions = handle.store.get_artifacts(), handle.store.get_executions()
         runs = handle.store.get_contexts_by_type("pipeline_run")

@@ -12,9 +12,9 @@ from fullpass.pipeline.registry.retention.records import (
     LIVE,
     Artifact,
     Execution,
+    MetadataRecords,
     Policy,
-    Records,
-    Run,
+    RecordedRun,
     find_kept,
     removal_of,
 )
@@ -29,7 +29,7 @@ class History:
     window: int
     artifacts: dict[int, Artifact] = field(default_factory=dict)
     executions: dict[int, Execution] = field(default_factory=dict)
-    runs: list[Run] = field(default_factory=list)
+    runs: list[RecordedRun] = field(default_factory=list)
     spans: dict[int, int] = field(default_factory=dict)
     blessed: list[int] = field(default_factory=list)
     models: list[int] = field(default_factory=list)
@@ -77,13 +77,13 @@ class History:
             ),
             self.execute("Report", {"blessing": [blessing]}, {"report": [report]}),
         ]
-        self.runs.append(Run(number, f"run-{number}", float(number), frozenset(executions)))
+        self.runs.append(RecordedRun(number, f"run-{number}", float(number), frozenset(executions)))
         self.models.append(model)
         self.graphs[model] = graph
         self.blessed += [model] if blessed else []
 
-    def records(self) -> Records:
-        return Records(dict(self.artifacts), dict(self.executions), tuple(self.runs))
+    def records(self) -> MetadataRecords:
+        return MetadataRecords(dict(self.artifacts), dict(self.executions), tuple(self.runs))
 
 
 @st.composite
@@ -94,13 +94,13 @@ def histories(draw):
     return history
 
 
-def keep(history: History, records: Records, runs: int, pushed: set[str]):
+def keep(history: History, records: MetadataRecords, runs: int, pushed: set[str]):
     last = len(history.runs)
     spans = range(last - history.window + 2, last + 1)
     return find_kept(records, Policy(runs=runs, days=0), pushed, spans, now=1e9)
 
 
-def after(records: Records, removal) -> Records:
+def after(records: MetadataRecords, removal) -> MetadataRecords:
     """What is recorded once a removal is done, worked out without the code that does it."""
     artifacts = {
         identity: replace(artifact, state=DELETED) if identity in removal.gone else artifact
@@ -109,10 +109,10 @@ def after(records: Records, removal) -> Records:
     }
     executions = {i: e for i, e in records.executions.items() if i not in removal.executions}
     runs = [replace(r, executions=r.executions & executions.keys()) for r in records.runs if r.id not in removal.runs]
-    return Records(artifacts, executions, tuple(runs))
+    return MetadataRecords(artifacts, executions, tuple(runs))
 
 
-def used_by(records: Records, run: Run) -> set[int]:
+def used_by(records: MetadataRecords, run: RecordedRun) -> set[int]:
     """All artifacts that a run took or made."""
     executions = [records.executions[identity] for identity in run.executions]
     return {artifact for one in executions for artifact in one.inputs | one.outputs}

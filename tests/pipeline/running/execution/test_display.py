@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from fullpass.base.progress import Progress
-from fullpass.pipeline.running.execution.display import describe, display, duration
+from fullpass.pipeline.running.execution.display import describe, display, duration_text
 from fullpass.pipeline.running.execution.events import (
     NodeEnded,
     NodeResult,
@@ -211,7 +211,7 @@ def test_showing_starts_no_thread():
     ],
 )
 def test_duration(seconds: float, words: str):
-    assert duration(seconds) == words
+    assert duration_text(seconds) == words
 
 
 def test_describe_leaves_out_what_is_not_known():

@@ -34,6 +34,7 @@ def test_nodes_get_a_secret_and_the_metadata_do_not(tmp_path):
     assert sorted(map(rows, uris)) == [[1, 2], [2, 4]]
 
 
+@pytest.mark.filterwarnings("ignore:Node Double depends on the output of node Fetch:UserWarning")
 def test_a_node_that_lacks_its_input_ends_the_run(tmp_path):
     fetch = Fetch(address=SECRET)
     double = Double(source=fetch.outputs["data"])

@@ -17,11 +17,11 @@ from fullpass.base import progress
 from fullpass.base.errors import UserError
 from fullpass.pipeline.running.execution import node_process
 from fullpass.pipeline.running.execution.events import NodeResult, Status
-from fullpass.pipeline.running.execution.node_process import NodeProcess, Outcome
+from fullpass.pipeline.running.execution.node_process import NodeOutcome, NodeProcess
 from tests.waiting import is_alive, until
 
 RUN_FIRST = True
-OK = Outcome(status=Status.OK, outputs=2)
+OK = NodeOutcome(status=Status.OK, outputs=2)
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def begin(tmp_path: Path):
     """Starts nodes and sees to it that none outlives its test."""
     started: list[NodeProcess] = []
 
-    def begin_node(work: Callable[[], Outcome], node_id: str = "Node") -> NodeProcess:
+    def begin_node(work: Callable[[], NodeOutcome], node_id: str = "Node") -> NodeProcess:
         log = tmp_path / f"{node_id}.log"
         started.append(node_process.start(node_id, work, log=log, scratch=tmp_path))
         return started[-1]
@@ -63,7 +63,7 @@ def test_the_outcome_comes_back(begin):
 
 @pytest.mark.integration
 def test_processor_time_and_memory_are_those_of_the_node(begin):
-    def work() -> Outcome:
+    def work() -> NodeOutcome:
         held = b"x" * (300 << 20)
         started = time.process_time()
         while time.process_time() < started + 0.2:
@@ -77,7 +77,7 @@ def test_processor_time_and_memory_are_those_of_the_node(begin):
 
 
 def test_everything_printed_or_logged_lands_in_the_log(begin, capfd):
-    def work() -> Outcome:
+    def work() -> NodeOutcome:
         print("python stdout")
         print("python stderr", file=sys.stderr)
         os.write(1, b"descriptor 1\n")
@@ -106,7 +106,7 @@ def test_everything_printed_or_logged_lands_in_the_log(begin, capfd):
 def test_an_absl_record_is_logged_once(begin):
     from absl import logging as absl_logging
 
-    def work() -> Outcome:
+    def work() -> NodeOutcome:
         absl_logging.info("one record")
         return OK
 
@@ -119,7 +119,7 @@ def test_lines_about_each_column_of_a_schema_are_left_out(begin):
     from tensorflow_metadata.proto.v0 import schema_pb2
     from tfx_bsl.tfxio import tensor_representation_util
 
-    def work() -> Outcome:
+    def work() -> NodeOutcome:
         schema = schema_pb2.Schema(feature=[schema_pb2.Feature(name="fare", type=schema_pb2.FLOAT)])
         assert set(tensor_representation_util.InferTensorRepresentationsFromSchema(schema)) == {"fare"}
         logging.getLogger("absl").info("another record")
@@ -132,7 +132,7 @@ def test_lines_about_each_column_of_a_schema_are_left_out(begin):
 
 
 def test_a_user_error_comes_back_as_written(begin):
-    def work() -> Outcome:
+    def work() -> NodeOutcome:
         raise UserError("data.csv, row 3: bad date\nuse YYYY-MM-DD")
 
     process = begin(work)
@@ -143,7 +143,7 @@ def test_a_user_error_comes_back_as_written(begin):
 
 
 def test_another_error_comes_back_with_type_and_place(begin):
-    def work() -> Outcome:
+    def work() -> NodeOutcome:
         raise ZeroDivisionError("of the rows")
 
     told, where = end(begin(work)).error.splitlines()
@@ -184,7 +184,7 @@ root = pathlib.Path({str(tmp_path)!r})
 atexit.register(lambda: print("atexit ran"))
 def work():
     threading.Thread(target=time.sleep, args=(1000,)).start()
-    return node_process.Outcome(status=Status.OK)
+    return node_process.NodeOutcome(status=Status.OK)
 for i in range(2):
     process = node_process.start(f"N{{i}}", work, log=root / f"{{i}}.log", scratch=root)
     node_process.wait_any([process], 20)
@@ -196,7 +196,7 @@ for i in range(2):
 
 
 def test_progress_is_read_while_the_node_runs(begin, tmp_path: Path):
-    def work() -> Outcome:
+    def work() -> NodeOutcome:
         progress.report(3, 10, "rows", "file a")
         wait_for(tmp_path / "seen")
         return OK
@@ -211,11 +211,11 @@ def test_progress_is_read_while_the_node_runs(begin, tmp_path: Path):
 
 def test_flags_of_the_program_are_not_seen_by_the_node(begin, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "argv", ["fullpass", "run", "--root", "x"])
-    assert end(begin(lambda: Outcome(status=Status.OK, outputs=len(sys.argv)))).outputs == 1
+    assert end(begin(lambda: NodeOutcome(status=Status.OK, outputs=len(sys.argv)))).outputs == 1
 
 
 def test_an_interrupted_node_cleans_up(begin, tmp_path: Path):
-    def work() -> Outcome:
+    def work() -> NodeOutcome:
         try:
             (tmp_path / "running").write_text("yes")
             while True:  # a signal just before a long sleep is seen only after it
@@ -231,7 +231,7 @@ def test_an_interrupted_node_cleans_up(begin, tmp_path: Path):
 
 
 def test_a_node_that_swallows_the_interrupt_can_be_killed(begin, tmp_path: Path):
-    def work() -> Outcome:
+    def work() -> NodeOutcome:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         (tmp_path / "running").write_text("yes")
         time.sleep(3600)
@@ -246,7 +246,7 @@ def test_a_node_that_swallows_the_interrupt_can_be_killed(begin, tmp_path: Path)
 
 
 def test_children_that_a_node_leaves_behind_are_ended(begin, tmp_path: Path):
-    def work() -> Outcome:
+    def work() -> NodeOutcome:
         child = subprocess.Popen(["sleep", "3600"])
         (tmp_path / "pid").write_text(str(child.pid))
         return OK
@@ -300,8 +300,8 @@ def test_starting_leaves_no_thread_behind(begin):
 def test_gpus_are_seen_by_the_nodes_that_train_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: bool):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
 
-    def work() -> Outcome:
-        return Outcome(status=Status.OK, outputs=len(os.environ["CUDA_VISIBLE_DEVICES"].split(",")))
+    def work() -> NodeOutcome:
+        return NodeOutcome(status=Status.OK, outputs=len(os.environ["CUDA_VISIBLE_DEVICES"].split(",")))
 
     process = node_process.start("Node", work, log=tmp_path / "log", scratch=tmp_path, gpus=gpus)
     assert end(process).outputs == (2 if gpus else 1)

@@ -64,8 +64,8 @@ def test_a_pipeline_runs_in_order_and_leaves_its_outputs(run):
 def test_the_second_run_is_cached_and_its_outputs_can_be_looked_up(run):
     first, second = run(*diamond()), run(*diamond())
     assert set(statuses(second).values()) == {"cached"}
-    assert records.outputs(second, "Add") == records.outputs(first, "Add")
-    [artifact] = records.outputs(second, "Count")["data"]
+    assert records.outputs_of_node(second, "Add") == records.outputs_of_node(first, "Add")
+    [artifact] = records.outputs_of_node(second, "Count")["data"]
     assert artifact.properties["rows"] == 5
 
 
@@ -75,8 +75,8 @@ def test_a_fresh_run_runs_all_and_the_next_takes_its_outputs(run):
     third = run(*diamond())
     assert set(statuses(fresh).values()) == {"ok"}
     assert set(statuses(third).values()) == {"cached"}
-    assert records.outputs(third, "Add") == records.outputs(fresh, "Add")
-    assert records.outputs(third, "Add") != records.outputs(first, "Add")
+    assert records.outputs_of_node(third, "Add") == records.outputs_of_node(fresh, "Add")
+    assert records.outputs_of_node(third, "Add") != records.outputs_of_node(first, "Add")
 
 
 def test_a_changed_parameter_runs_what_depends_on_it(run):

@@ -18,7 +18,7 @@ def test_from_a_node_takes_the_outputs_before_it_from_the_last_run(run):
     result = run(*diamond(), from_node="Square", fresh=True)
     assert statuses(result) == {"Count": "reused", "Double": "reused", "Square": "ok", "Add": "ok"}
     assert result.base_run_id == first.run_id
-    assert records.outputs(result, "Count") == records.outputs(first, "Count")
+    assert records.outputs_of_node(result, "Count") == records.outputs_of_node(first, "Count")
     assert rows_of(result, "Add") == [0, 3, 8, 15, 24]
 
 

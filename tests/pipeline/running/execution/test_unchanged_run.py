@@ -9,7 +9,7 @@ from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.execution import runner
 from fullpass.pipeline.running.execution.events import RunResult, Status, new_run_id
 from fullpass.pipeline.running.execution.metadata_store import record_run
-from fullpass.pipeline.running.execution.records import outputs
+from fullpass.pipeline.running.execution.records import outputs_of_node
 from fullpass.pipeline.running.execution.unchanged_run import find_unchanged, record_repeat, write_state
 from tests.pipeline.registry.retention import nodes
 
@@ -58,10 +58,10 @@ def test_a_repeated_run_has_the_outputs_of_the_run_before_and_tfx_goes_on_from_i
     assert {n.id for n in again.nodes if n.status is not Status.CACHED} == {"Window", "LastBlessedModel"}, "look-ups"
     assert place.told[-1].result == again
     for node in by_tfx.nodes:
-        assert outputs(again, node.id) == outputs(by_tfx, node.id)
+        assert outputs_of_node(again, node.id) == outputs_of_node(by_tfx, node.id)
     after = place.run()
     assert after.ok and after.node("Ingest").status is after.node("Trainer").status is Status.CACHED
-    assert outputs(after, "Trainer") == outputs(by_tfx, "Trainer")
+    assert outputs_of_node(after, "Trainer") == outputs_of_node(by_tfx, "Trainer")
 
 
 def test_other_inputs_metadata_and_artifacts_are_noticed(place):

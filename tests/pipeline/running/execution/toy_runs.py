@@ -29,7 +29,7 @@ def statuses(result: RunResult) -> dict[str, str]:
 
 
 def rows_of(result: RunResult, node_id: str) -> list[int]:
-    [artifact] = records.outputs(result, node_id)["data"]
+    [artifact] = records.outputs_of_node(result, node_id)["data"]
     return toys.rows(artifact.uri)
 
 
