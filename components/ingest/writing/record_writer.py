@@ -143,10 +143,10 @@ class JoinChunks(beam.PTransform):
             | "Join" >> beam.MapTuple(self._join)
         )
 
-    def _join(self, file: tuple[str, int], found: Iterable[tuple[ChunkRange, ...]]) -> None:
-        split, index = file
+    def _join(self, file: tuple[str, int, str], found: Iterable[tuple[ChunkRange, ...]]) -> None:
+        split, index, path = file
         (ranges,) = found
-        _join(ranges, _joined(ranges[0].path, index), self._layout, shuffled_by=f"{split}/{index}")
+        _join(ranges, path, self._layout, shuffled_by=f"{split}/{index}")
 
 
 def publish(folder: str, split: str, chunks: Sequence[WrittenChunk], layout: ShardLayout) -> None:
@@ -176,15 +176,18 @@ def _join(ranges: Sequence[ChunkRange], path: str, layout: ShardLayout, *, shuff
 
 def _files_to_join(
     together: tuple[int, Iterable[tuple[str, WrittenChunk]]], layout: ShardLayout
-) -> Iterator[tuple[tuple[str, int], tuple[ChunkRange, ...]]]:
-    """Yields the split and the index of each file that is to be joined, and its parts."""
+) -> Iterator[tuple[tuple[str, int, str], tuple[ChunkRange, ...]]]:
+    """Yields the split, index and path of each file that is to be joined, and its parts.
+
+    Spans have folders of their own, so the path tells their files of one split and index apart.
+    """
     by_split: dict[tuple[str, str], list[WrittenChunk]] = {}
     for split, chunk in sorted(together[1], key=lambda entry: entry[1].path):
         by_split.setdefault((split, posixpath.dirname(chunk.path)), []).append(chunk)
     for (split, _), ordered in by_split.items():
         for i, ranges in enumerate(cut(ordered, layout)):
             if not _as_it_is(ranges, ordered, layout):
-                yield (split, i), ranges
+                yield (split, i, _joined(ranges[0].path, i)), ranges
 
 
 def _as_it_is(ranges: tuple[ChunkRange, ...], chunks: Sequence[WrittenChunk], layout: ShardLayout) -> bool:

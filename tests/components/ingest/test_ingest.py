@@ -8,13 +8,18 @@ from tfx.types import standard_artifacts
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.component import SpansOfWindow
+from fullpass.components.ingest.config import IngestConfig
+from fullpass.components.ingest.ingest import finish_ingestion, ingest_files
+from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.readers import lines
 from fullpass.components.ingest.sources.files import find_files, resolve_path
 from fullpass.components.ingest.writing import record_writer, shards
 from fullpass.components.ingest.writing.manifest import read_manifest
 from fullpass.preprocessing.columns.raw_columns import ROW_BITS, RawColumn
+from fullpass.preprocessing.internals.beam_internals import local_pipeline
 from tests.components.ingest import ingesting
-from tests.components.ingest.ingesting import HASH, RATIOS, quarantined, row_id
+from tests.components.ingest.ingesting import HASH, RANDOM, RATIOS, quarantined, row_id
+from tests.components.ingest.reading_tools import inputs
 
 pytestmark = pytest.mark.integration
 COLUMNS = (RawColumn("fare", "number"), RawColumn("zone", "string"))
@@ -197,6 +202,28 @@ def test_a_global_shuffle_puts_neighbours_far_apart(tmp_path, monkeypatch, gzip)
     assert 0.31 < apart.mean() < 0.35 and (apart < 0.01).mean() < 0.04
     # Each file is a sample of the whole source.
     assert [np.mean(part) for part in np.array_split(rows, 10)] == pytest.approx([2500] * 10, abs=350)
+
+
+@pytest.mark.parametrize("records", [{}, {"shuffle": True}])
+def test_files_of_spans_that_are_ingested_together_are_joined_apart(tmp_path, records):
+    source = {"format": "csv", "path": "a.csv"}
+    config = IngestConfig.model_validate({"source": source, "split": RANDOM, "records": records, "bad_rows": {}})
+    folders = [tmp_path / f"span-{span}" for span in range(3)]
+    for span, folder in enumerate(folders):
+        folder.mkdir()
+        (folder / "a.csv").write_text("fare,zone\n" + "".join(f"{100 * span + i},z\n" for i in range(100)))
+    ingestions = [
+        Ingestion(
+            config, tuple(inputs(config.source, folder)), tuple(RATIOS), COLUMNS, f"{folder}/examples", True, span=span
+        )
+        for span, folder in enumerate(folders)
+    ]
+    with local_pipeline() as pipeline:
+        ingest_files(ingestions, pipeline)
+    for span, (folder, ingestion) in enumerate(zip(folders, ingestions, strict=True)):
+        assert finish_ingestion(ingestion).read == 100
+        fares = sorted(fare for _, fare, _ in examples(folder, "*"))
+        assert fares == [100 * span + i for i in range(100)]
 
 
 def test_a_global_shuffle_repeats_by_its_seed(tmp_path):

@@ -49,7 +49,7 @@ def test_a_root_is_marked_and_another_folder_is_refused(tmp_path):
 def test_a_root_is_that_of_one_pipeline(tmp_path):
     """Two pipelines in one root would skip the spans that the other trained on, and be compared with its data."""
     claim_root(tmp_path / "runs", "taxi")
-    with pytest.raises(UserError, match="root of the pipeline taxi.*--root .*/tips"):
+    with pytest.raises(UserError, match=r"root of the pipeline taxi, as its file \.fullpass-root says.*--root .*/tips"):
         claim_root(tmp_path / "runs", "tips")
     claim_root(tmp_path / "runs", "taxi")
     RootLayout(tmp_path / "runs").mark.write_text("Fullpass made this folder, and removes old files in it.\n")
