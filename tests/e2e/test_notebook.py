@@ -38,7 +38,7 @@ def test_the_notebook_runs_and_shows_what_it_says(tmp_path):
 
     shown = [text_of(one) for given in outputs.values() for one in given if "text/html" in one.get("data", {})]
     for part in (
-        "trips: binary label tipped, model wide_deep features 3:",
+        "trips: binary label tipped, model auto features 3:",
         "metric auc",
         "miles 0.",
         "predicted 0 1 actual 0",
