@@ -105,9 +105,9 @@ def make_optimizer(config: TrainingConfig, rate: WarmupDecay, policy: str = "flo
 def batch_size_for(rows: int, pixels: int = 0) -> int:
     """Returns the power of two nearest to a fiftieth of `rows`, from 32 to 1,024: about 50 updates per epoch or more.
 
-    With images it has at most 128 rows: more are no faster per image, and learn more slowly, as an epoch has fewer
-    updates. A batch of large images has only as many rows as fit into some gigabytes, because memory grows with the
-    values that a network computes per pixel.
+    With images it has at most 128 rows: larger batches learn more slowly, as an epoch has fewer updates, and on
+    processors they are no faster per image. A batch of large images has only as many rows as fit into some gigabytes,
+    because memory grows with the values that a network computes per pixel.
 
     Example: 10,000 rows give 256; 1,000,000 rows give 1,024, or 128 with images, or 32 with 224 x 224 pixels.
 
