@@ -53,10 +53,10 @@ def check_types_read(sampled: SampledData) -> Iterator[Finding]:
 def check_numbers(sampled: SampledData) -> Iterator[Finding]:
     """Columns read as numbers hold numbers, or fewer other cells than would stop the run."""
     source, sample = sampled.config.data.source, sampled.sample
-    for name, raw in sampled.raw.items():
-        if raw.type != "number" or name not in sampled.values or name in sample.refused:
+    for name, values in sampled.numbers():
+        if name in sample.refused:
             continue
-        cells, values = sample.seen_numbers.get(name, sample.seen_columns[name]), sampled.values[name]
+        cells = sample.seen_numbers.get(name, sample.seen_columns[name])
         _, wrong = read_numbers(cells, missing=source.missing_of(name), decimal=decimal_of(source))
         if share := int(wrong.sum()) / max(len(cells), 1):
             tokens = missing_tokens(values)
@@ -113,9 +113,8 @@ def check_computed_times(sampled: SampledData) -> Iterator[Finding]:
 def check_differences(sampled: SampledData) -> Iterator[Finding]:
     """Columns that are read as numbers differ in digits that float32 holds."""
     also_tokens = numbers_read_as_tokens(sampled.config.preprocessing_config)  # `check_digits` judges these.
-    for name, raw in sampled.raw.items():
-        values = sampled.values.get(name)
-        if values is not None and raw.type == "number" and name not in also_tokens and values.differ_too_little:
+    for name, values in sampled.numbers():
+        if name not in also_tokens and values.differ_too_little:
             different, kept = values.kept_by_float32
             yield warning(
                 sampled.reader(name),
@@ -127,9 +126,8 @@ def check_differences(sampled: SampledData) -> Iterator[Finding]:
 
 def check_spellings(sampled: SampledData) -> Iterator[Finding]:
     """Columns that are read as numbers hold no codes such as 1.1 and 1.10, which are one number."""
-    for name, raw in sampled.raw.items():
-        values = sampled.values.get(name)
-        if values is not None and raw.type == "number" and values.same_numbers.any():
+    for name, values in sampled.numbers():
+        if values.same_numbers.any():
             yield warning(
                 sampled.reader(name),
                 f"column {name}: {values.share(values.same_numbers):.1%} of its values are numbers that it holds in "

@@ -74,6 +74,12 @@ class SampledData:
                 if column in self.values:
                     yield self.config.keys_of(name), feature, column, self.values[column]
 
+    def numbers(self) -> Iterator[tuple[str, ValueCounts]]:
+        """Yields each raw column that is read as a number and is in the sample."""
+        for name, raw in self.raw.items():
+            if raw.type == "number" and name in self.values:
+                yield name, self.values[name]
+
     def reader(self, column: str) -> Keys:
         """Returns the path of the first key that reads a raw column."""
         return first_reader(self.loaded, column)
