@@ -62,7 +62,7 @@ class BeamConfig(Spec):
     workers: Literal["auto"] | Count = "auto"
     """Workers of the direct runner. auto: one thread under 1 GB of data, else a process per core."""
     options: dict[Name, str | int | float | bool | tuple[str, ...] | None] = Field(default_factory=dict)
-    """Further Beam options, by name without dashes; null for a flag."""
+    """Further Beam options, by name without dashes; null for a flag, a list to repeat one."""
 
 
 class Hook(Spec):

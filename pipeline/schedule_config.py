@@ -177,8 +177,8 @@ class ScheduleConfig(Spec):
     on_late: Literal["skip", "fail"] = "skip"
     """Outcome if the span is still missing after `timeout`. Neither trains."""
     catch_up: Literal["once", "each", "none"] = "once"
-    """Times missed while no scheduler or another run was active: `once`, one run on the newest; `each`, a run for each;
-    `none`, no run."""
+    """Times missed while no scheduler or another run was active: `once`, one run on the newest; `each`, a run for each,
+    the oldest first; `none`, no run."""
     poll: Duration = "1m"
     """Interval between checks for new spans."""
 

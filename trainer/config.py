@@ -207,9 +207,8 @@ class TrainingConfig(Spec):
     learning_rate: Literal["auto"] | Positive = "auto"
     """auto: 0.003 for adam and adamw on numbers and single categories from scratch, else 0.001."""
     schedule: Literal["auto", "plateau", "constant", "cosine", "linear"] = "auto"
-    """Learning rate after `warmup`. plateau: a fifth, from the best weights, when `patience` epochs bring no
-    improvement; at most twice. cosine, linear: decays to zero over all epochs. auto: plateau with `epochs: auto` and
-    early stopping, else cosine."""
+    """Learning rate after `warmup`. plateau: a fifth when `patience` epochs bring no improvement, at most twice. cosine,
+    linear: decays to zero over all epochs. auto: plateau with `epochs: auto` and early stopping, else cosine."""
     warmup: Fraction = 0.05
     """Share of updates in which it rises from 0; with plateau, at most the first epoch."""
     weight_decay: Annotated[float, Field(strict=True, ge=0)] = 0.0
@@ -217,12 +216,11 @@ class TrainingConfig(Spec):
     clip_norm: Positive | None = None
     """Largest global norm of the gradient."""
     loss: LossConfig = Auto()
-    """Loss to minimize, and for a regression the meaning of a prediction (docs/training.md)."""
+    """Loss to minimize, and for a regression the meaning of a prediction."""
     label_smoothing: Fraction = 0.0
     """Share of every label that is spread over all classes."""
     calibration: Literal["auto", "none"] = "auto"
-    """auto: calibrated probabilities without the effect of class weights (docs/training.md). none: probabilities as
-    trained."""
+    """auto: corrects the predictions (docs/training.md). none: as trained."""
     mask_rate: Fraction = 0.02
     """Share of single-valued categories that an update replaces by missing or unknown."""
     early_stopping: EarlyStopping | None = EarlyStopping()

@@ -50,14 +50,14 @@ class Squared(_Loss):
 
 
 class Absolute(_Loss):
-    """The absolute error: predicts the median."""
+    """The absolute error, for wild outliers: predicts the median."""
 
     objective = "regression_l1"
     kind: Literal["absolute"]
 
 
 class Huber(_Loss):
-    """Squared error up to `delta`, absolute beyond: predicts nearly the mean."""
+    """Squared error up to `delta`, absolute beyond, for some outliers: predicts nearly the mean."""
 
     objective = "huber"
     kind: Literal["huber"]
@@ -66,7 +66,7 @@ class Huber(_Loss):
 
 
 class Poisson(_Loss):
-    """The Poisson deviance, for labels of 0 and above: predicts the mean."""
+    """The Poisson deviance, for counts and other labels of 0 and above: predicts the mean."""
 
     labels = "0 and above"
     logarithmic = True
@@ -75,8 +75,9 @@ class Poisson(_Loss):
 
 
 class LogNormal(_Loss):
-    """The squared error of the label's logarithm, for labels above 0: predicts the mean of a log-normal distribution
-    with the spread of the errors on validation rows; with `calibration: none` its median."""
+    """The squared error of the label's logarithm, for amounts and times, labels above 0: 10 for 20 is as wrong as 1,000
+    for 2,000. Predicts the mean of a log-normal distribution with the spread of the errors on validation rows; with
+    `calibration: none` its median."""
 
     labels = "above 0"
     logarithmic = True
@@ -85,7 +86,8 @@ class LogNormal(_Loss):
 
 
 class Quantile(_Loss):
-    """Quantiles, which never cross: predicts the middle level; the export returns all as `quantiles`."""
+    """Quantiles, which never cross: predicts the middle level. The export returns all as `quantiles` and `levels`,
+    `fullpass predict` as `quantile_0.1` ..."""
 
     objective = "quantile"
     kind: Literal["quantile"]
@@ -105,7 +107,8 @@ class Quantile(_Loss):
 
 
 class Focal(_Loss):
-    """The log loss times (1 - p) ** gamma, where p is the probability of the example's class (Lin et al. 2017)."""
+    """The log loss times (1 - p) ** gamma, for a rare class; p is the probability of the example's class (Lin et al.
+    2017)."""
 
     tasks = _CLASSES
     judged_by_itself = False

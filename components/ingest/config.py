@@ -22,7 +22,7 @@ class HashSplit(Spec):
 
     method: Literal["hash"]
     column: Name | Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
-    """Key column, or several; a row without a complete key is assigned at random. None: all columns of the source."""
+    """Key column, or several; a row without any of its cells is assigned at random. None: all columns of the source."""
     ratios: Ratios = Field(default=_EIGHT_TO_TWO, min_length=2)
     """Split -> share, in any unit."""
 
@@ -61,7 +61,7 @@ class TimeSplit(Spec):
     """Split of all later rows."""
     gap: Duration | None = None
     """Rows that are at most this much older than a later split are in no split, and counted: 7d. null: none, or `ahead`
-    for a forecast, whose labels would else be of the time of the later split."""
+    for a forecast."""
 
 
 class ColumnSplit(Spec):
@@ -126,7 +126,7 @@ class SpanColumn(Spec):
     unit: Literal["number", "year", "month", "day", "hour"] = "day"
     """Length of a span; number uses the column's whole numbers."""
     format: WrittenDateFormat = "iso"
-    """Format, as in a date feature; a date's offset is ignored."""
+    """Format, as in a date feature."""
 
 
 class WindowConfig(Spec):

@@ -9,19 +9,16 @@ from fullpass.preprocessing.spec import Duration, Name, Spec, length, microsecon
 
 
 class Forecast(Spec):
-    """The label is the value of the column for the same entity `ahead` later, at exactly that time.
-
-    A row without such a later row is left out of all splits, and counted; a model can predict it (docs/forecasts.md).
-    """
+    """The label is the value of the column for the same entity exactly `ahead` later (docs/forecasts.md)."""
 
     ahead: Duration
     """How far ahead: 7d, 12h."""
     season: Duration | None = None
-    """Length of a season: 7d, 365d. The value of the last season is then a baseline of the model."""
+    """Length of a season: 7d, 365d. Its last value is then a baseline of the model."""
     entity: Name | Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
-    """Key column, or several; an entity has one row per time. null: that of `data.history`."""
+    """Key column, or several; null: that of `data.history`."""
     at: Name | None = None
-    """Date column; a row whose date cannot be read is a bad row. null: that of `data.history`."""
+    """Date column; null: that of `data.history`."""
     format: WrittenDateFormat = "iso"
     """Format of the date, as in a date feature; a date without an offset is UTC."""
 

@@ -17,8 +17,7 @@ AGE = "at"
 class History(Spec):
     """The earlier rows of each row's entity, its events, as lists named HISTORY.COLUMN, the oldest event first.
 
-    `HISTORY.at` holds how many seconds before the row each event was. Events are all rows of the source, of any split,
-    strictly before the row's time: rows of the same time do not see each other (docs/history.md).
+    Which rows are events, and the list `HISTORY.at`: docs/history.md.
     """
 
     example: ClassVar[str] = """\
@@ -26,9 +25,9 @@ trips: {entity: customer, at: started_at, columns: [fare, shop], within: 90d, ma
 """
 
     entity: Name | Annotated[tuple[Name, ...], Field(min_length=1)]
-    """Key column, or several. Rows with equal tokens have one history; a row without a key has none."""
+    """Key column, or several. Rows with equal tokens have one history."""
     at: Name
-    """Date column. A row whose date cannot be read is a bad row; one without a date has no history."""
+    """Date column."""
     format: WrittenDateFormat = "iso"
     """Format of the date, as in a date feature; a date without an offset is UTC."""
     columns: tuple[Name, ...] = ()
@@ -36,9 +35,9 @@ trips: {entity: customer, at: started_at, columns: [fare, shop], within: 90d, ma
     within: Duration | None = None
     """Greatest age of an event: 7d, 12h; null takes any, and then a new span reads all spans before it."""
     max_length: Annotated[int, Field(strict=True, ge=1, le=LONGEST_LIST)] = 200
-    """The last events that are kept; lists that are cut are counted."""
+    """The last events that are kept."""
     available_after: Duration = "0s"
-    """Delay until an event is known, such as that of a label."""
+    """Delay until an event is known, such as that of a label: it counts from then on."""
 
     @model_validator(mode="after")
     def _holds_events(self) -> "History":

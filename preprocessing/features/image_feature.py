@@ -132,14 +132,13 @@ digit: {type: image, column: pixels, pixels: [28, 28, 1], size: [28, 28], channe
     pixels: tuple[Side, Side, Literal[1, 3]] | None = None
     """The column holds lists of numbers from 0 to 255, by rows, in this shape: rows, columns, channels."""
     normalize: Literal["train", "none"] | Constants = "train"
-    """train: by mean and deviation of each channel. none: 0 to 255, as pretrained encoders need."""
+    """train: by mean and deviation of each channel in train. none: 0 to 255, as pretrained encoders need."""
     encoder: ImageEncoder = Cnn()
     """Network that converts the image to a vector."""
     augment: Augment | None = None
     """Random changes in training."""
     compute_at: ComputeAt | None = "input"
-    """Where it is decoded: input (and kept decoded, see `input.cache`), transform (once; examples hold pixels) or model
-    (in every step)."""
+    """Where it is decoded (docs/images.md)."""
 
     @model_validator(mode="before")
     @classmethod

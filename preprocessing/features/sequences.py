@@ -21,13 +21,8 @@ class SequenceSpec(Spec):
     """
 
     example: ClassVar[str] = """\
-history: {columns: {item: category, price: number}, max_length: 50, keep: last}
+history: {columns: {item: category, price: number}, max_length: 50, keep: last, encoder: {transformer: {units: 32}}}
 basket: {within: basket, columns: {item: category, at: {type: date, parts: [hour]}}, pooling: attention}
-seen:
-  columns: {item: {type: category, vocabulary: {shared_with: shown}}, seconds: number}
-  max_length: 50
-  encoder: {transformer: {units: 32}}
-  attend_to: shown
 """
 
     columns: dict[Name, SequenceColumn] = Field(min_length=1)

@@ -88,12 +88,11 @@ class TuningConfig(Spec):
     """A search before training: trials compete on the validation rows (docs/tuning.md)."""
 
     search: dict[Name, _Values] = Field(min_length=1)
-    """Path into `model`, `training` or `features.NAME.encoding` -> range or choices: `training.learning_rate: {min:
-    0.0001, max: 0.1, scale: log}`, `model.hidden: {choices: [[64], [128, 64]]}`."""
+    """Path into the YAML -> range or choices (docs/tuning.md)."""
     algorithm: Literal["random", "bayesian", "hyperband"] = "bayesian"
     """See docs/tuning.md."""
     max_trials: Count = 20
-    """Most trials; a hyperband trial that continues counts again."""
+    """Most trials."""
     max_seconds: Positive | None = None
     """Seconds from the start of the search, interruptions included, after which no trial starts."""
     epochs: Count | None = None

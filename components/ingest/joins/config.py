@@ -21,7 +21,7 @@ class AsOf(Spec):
     within: Duration | None = None
     """Greatest age of the table's row: 3h, 7d; null takes any."""
     available_after: Duration = "0s"
-    """Delay until a row of the table is known: it counts from its date plus this on."""
+    """Delay until a row of the table is known: with 1h a measurement of 12:00 counts from 13:00 on."""
     format: WrittenDateFormat = "iso"
     """Format of both dates, as in a date feature; a date without an offset is UTC."""
     right_format: WrittenDateFormat | None = None
@@ -54,7 +54,7 @@ class Join(Spec):
     """The table, in any format."""
     on: Name | Annotated[tuple[Name, ...], Field(min_length=1)] | Annotated[dict[Name, Name], Field(min_length=1)]
     """Key column, or several, of the same names in both; or column of the rows -> column of the table. Keys are
-    compared as tokens: text 7, number 7 and 7.0 are equal, 007 is another."""
+    compared as tokens (docs/sources.md)."""
     as_of: AsOf | None = None
     """Join by time, too."""
     duplicates: Literal["refuse", "first", "last"] = "refuse"
