@@ -1,9 +1,10 @@
-"""A copy of the source, changed by a test, and what its code answers: for tests that add a format or a metric."""
+"""A copy of the source, changed by a test, and what its code answers: for tests that add a format, a loss and so on."""
 
 import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,19 @@ def copy_source(folder: Path) -> Path:
     """Copies the source into a folder, and returns the folder of the copied package `fullpass`."""
     ignore = shutil.ignore_patterns("__pycache__")
     return Path(shutil.copytree(REPOSITORY / "fullpass", folder / "fullpass", ignore=ignore))
+
+
+def insert_lines(source: Path, places: Sequence[tuple[str, str, str]]) -> int:
+    """Changes places of a copied source, and returns their number.
+
+    Args:
+        places: File of the package, a text that it has once, and the text to insert before it.
+    """
+    for name, before, added in places:
+        text = (source / name).read_text(encoding="utf-8")
+        assert text.count(before) == 1, f"{name} has {text.count(before)} times: {before}"
+        (source / name).write_text(text.replace(before, added + before), encoding="utf-8")
+    return len(places)
 
 
 def answers_of(program: str, folder: Path) -> dict[str, Any]:

@@ -51,7 +51,9 @@ class _Network(Spec):
         return {"kind": value} if isinstance(value, str) else value
 
 
-class _Deep(_Network):
+class DeepNetwork(_Network):
+    """A network with hidden layers."""
+
     hidden: tuple[Count, ...] = Field(default=(128, 64), min_length=1)
     """Units of the hidden layers, input side first."""
     activation: Literal["relu", "gelu", "silu", "selu", "tanh"] = "relu"
@@ -76,19 +78,19 @@ class Linear(_Network):
     """L2 penalty on all kernels."""
 
 
-class Mlp(_Deep):
+class Mlp(DeepNetwork):
     """A multilayer perceptron over all encoded features."""
 
     kind: Literal["mlp"]
 
 
-class WideDeep(_Deep):
+class WideDeep(DeepNetwork):
     """A linear part over ids and crosses plus a deep part over all features (Cheng et al. 2016)."""
 
     kind: Literal["wide_deep"]
 
 
-class Dcn(_Deep):
+class Dcn(DeepNetwork):
     """Deep & Cross Network v2: crosses of bounded degree beside a deep part (Wang et al. 2021)."""
 
     kind: Literal["dcn"]

@@ -25,6 +25,8 @@ class _Loss(Spec):
     """Whether the loss marks the best epoch; otherwise the log loss or the root mean squared error does."""
     objective: ClassVar[str | None] = None
     """LightGBM's objective for a regression; None if trees do not support the loss."""
+    linear: ClassVar[bool] = False
+    """Whether trainer/linear/ fits models with it."""
 
     @model_validator(mode="before")
     @classmethod
@@ -38,6 +40,7 @@ class Auto(_Loss):
     tasks = (*_CLASSES, "regression")
     judged_by_itself = False
     objective = "regression"
+    linear = True
     kind: Literal["auto"] = "auto"
 
 
@@ -46,6 +49,7 @@ class Squared(_Loss):
 
     judged_by_itself = False
     objective = "regression"
+    linear = True
     kind: Literal["squared"]
 
 
@@ -71,6 +75,7 @@ class Poisson(_Loss):
     labels = "0 and above"
     logarithmic = True
     objective = "poisson"
+    linear = True
     kind: Literal["poisson"]
 
 
@@ -82,6 +87,7 @@ class LogNormal(_Loss):
     labels = "above 0"
     logarithmic = True
     objective = "regression"
+    linear = True
     kind: Literal["log_normal"]
 
 

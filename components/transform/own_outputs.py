@@ -10,7 +10,8 @@ import tensorflow_transform as tft
 from fullpass.base.errors import UserError
 from fullpass.preprocessing.columns.outputs import UNKNOWN_TOKENS
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.feature import CustomFeature, transformed_name
+from fullpass.preprocessing.features.feature import CustomFeature
+from fullpass.preprocessing.features.output import transformed_name
 
 
 def id_sizes(config: PreprocessingConfig, graph: str) -> dict[str, int]:

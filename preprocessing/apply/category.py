@@ -12,19 +12,14 @@ from fullpass.preprocessing.apply.lists import kept_elements
 from fullpass.preprocessing.apply.number_chains import fill_remaining_with_zero, stateless_chain
 from fullpass.preprocessing.apply.token_ids import TokenIds, Transformed
 from fullpass.preprocessing.apply.vocabulary import count_table, hash_ids, with_domain
-from fullpass.preprocessing.columns.outputs import count_name, weight_name
+from fullpass.preprocessing.columns.outputs import count_name
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.expressions.tensor_ops import StringColumn, token_tensor
 from fullpass.preprocessing.features.cross import Cross
-from fullpass.preprocessing.features.feature import (
-    BooleanFeature,
-    CategoryFeature,
-    CountFeature,
-    DateFeature,
-    transformed_name,
-)
+from fullpass.preprocessing.features.feature import BooleanFeature, CategoryFeature, CountFeature, DateFeature
 from fullpass.preprocessing.features.ids import IDENTITY_TOKEN
 from fullpass.preprocessing.features.lists import list_options
+from fullpass.preprocessing.features.output import transformed_name, weight_name
 from fullpass.preprocessing.token_spelling import as_token
 
 

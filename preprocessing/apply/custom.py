@@ -11,7 +11,8 @@ from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.vocabulary import with_domain
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
 from fullpass.preprocessing.expressions.tensor_ops import StringColumn
-from fullpass.preprocessing.features.feature import CustomFeature, transformed_name
+from fullpass.preprocessing.features.feature import CustomFeature
+from fullpass.preprocessing.features.output import transformed_name
 from fullpass.preprocessing.internals.tft_internals import declared_domain
 
 _ABSENT = (

@@ -6,11 +6,11 @@ from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.lists import Rows, kept_elements, rows_of_numbers, transform_elements
 from fullpass.preprocessing.apply.number_chains import Quantity, fill_remaining_with_zero
 from fullpass.preprocessing.apply.vocabulary import with_domain
-from fullpass.preprocessing.columns.outputs import date_part_kind, weight_name
-from fullpass.preprocessing.dates.date_format import PARTS, compile_format
+from fullpass.preprocessing.dates.date_format import PARTS, compile_format, date_part_kind
 from fullpass.preprocessing.dates.date_ops import DateColumn, cyclic, difference, parse_dates, part
-from fullpass.preprocessing.features.feature import DateFeature, DurationFeature, transformed_name
+from fullpass.preprocessing.features.feature import DateFeature, DurationFeature
 from fullpass.preprocessing.features.lists import ListOf
+from fullpass.preprocessing.features.output import transformed_name, weight_name
 from fullpass.preprocessing.features.transforms import ZScore
 
 

@@ -6,7 +6,8 @@ import tensorflow as tf
 
 from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.columns.raw_columns import RawColumn
-from fullpass.preprocessing.features.feature import ImageFeature, transformed_name
+from fullpass.preprocessing.features.feature import ImageFeature
+from fullpass.preprocessing.features.output import transformed_name
 
 _AT_THE_SAME_TIME = 16
 """Number of images that are decoded in parallel if there are enough cores."""

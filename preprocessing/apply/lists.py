@@ -17,9 +17,9 @@ from fullpass.preprocessing.apply.list_tensors import (
 )
 from fullpass.preprocessing.apply.number_chains import MISSING, Quantity, apply_quantities
 from fullpass.preprocessing.apply.vocabulary import with_domain
-from fullpass.preprocessing.columns.outputs import weight_name
-from fullpass.preprocessing.features.feature import DurationFeature, NumberFeature, transformed_name
+from fullpass.preprocessing.features.feature import DurationFeature, NumberFeature
 from fullpass.preprocessing.features.lists import ListOf
+from fullpass.preprocessing.features.output import transformed_name, weight_name
 
 Rows = dict[str, tf.Tensor | tf.SparseTensor]
 

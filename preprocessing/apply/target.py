@@ -23,8 +23,9 @@ from fullpass.preprocessing.apply.vocabulary import as_word
 from fullpass.preprocessing.columns.outputs import target_name
 from fullpass.preprocessing.expressions.tensor_ops import StringColumn
 from fullpass.preprocessing.features.cross import Cross
-from fullpass.preprocessing.features.feature import TargetFeature, transformed_name
+from fullpass.preprocessing.features.feature import TargetFeature
 from fullpass.preprocessing.features.label import Label
+from fullpass.preprocessing.features.output import transformed_name
 from fullpass.preprocessing.features.target_feature import encoded_parts
 
 _ALL = Limits(min_count=-(2**63))

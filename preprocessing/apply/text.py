@@ -21,9 +21,10 @@ from fullpass.preprocessing.apply.list_tensors import (
 from fullpass.preprocessing.apply.tf_idf import tf_idf
 from fullpass.preprocessing.apply.token_table import TokenTable
 from fullpass.preprocessing.apply.vocabulary import given_tokens, ids_of_slots, source_of, with_domain
-from fullpass.preprocessing.columns.outputs import vocabulary_name, weight_name
-from fullpass.preprocessing.features.feature import TextFeature, transformed_name
+from fullpass.preprocessing.columns.outputs import vocabulary_name
+from fullpass.preprocessing.features.feature import TextFeature
 from fullpass.preprocessing.features.ids import Vocabulary
+from fullpass.preprocessing.features.output import transformed_name, weight_name
 
 _PUNCTUATION = r"[^\pL\pM\pN\s]"
 _WITHOUT_BLANKS = r"([\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\pM*)"

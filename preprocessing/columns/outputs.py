@@ -6,25 +6,12 @@ The trainer builds its inputs from these entries. Widths and sizes are not inclu
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.dates.date_format import PARTS
-from fullpass.preprocessing.features.feature import (
-    BooleanFeature,
-    CategoryFeature,
-    CustomFeature,
-    DateFeature,
-    DurationFeature,
-    Feature,
-    ImageFeature,
-    NumberFeature,
-    TextFeature,
-    transformed_name,
-)
-from fullpass.preprocessing.features.ids import Encoding
-from fullpass.preprocessing.features.lists import Encoder, ListOf, Pooling, list_options
+from fullpass.preprocessing.features.feature import CategoryFeature, Feature
+from fullpass.preprocessing.features.output import Output, ids_output, transformed_name, weight_name
 
 LABEL = "label"
 """Transformed label: float32 [batch] (binary 0/1, regression), int64 [batch] (multiclass, class ids from 0) or float32
@@ -52,39 +39,6 @@ UNKNOWN_TOKENS = (
 """The cause of ids below 0 that a function of the user's returns, and the fix; for error messages."""
 
 
-@dataclass(frozen=True)
-class Output:
-    """One transformed feature.
-
-    kind: `dense` is float32 [batch] or [batch, width]; `ids` is int64, [batch] or, if `multi`, a row of ids with 0 as
-    padding only: of any length (a VarLenFeature, without zeros except in sequences), or [batch, max_length]. The
-    transformed schema has the domain of every `ids`. `image` is pixels [batch, height, width, channels], declared by
-    `image`: uint8 in training, int64 in TF Transform. weights: name of the transformed feature with a float32 weight
-    per id, if any, which is of any length too. tf_idf: whether these are by tf-idf. unseen: number of ids, from 0, for
-    missing and unknown values; 0 if that number is unknown. pooling: pooling of the ids of a row, if configured.
-    encoder: encoder that reads at most `longest` ids in order instead. attend_to: the transformed feature with the id
-    that they are compared with. table: name of the embedding, if its vocabulary is shared. sequence: the sequence that
-    contains it as a column. Its rows then hold 0 for missing values too, which makes all columns of a sequence equally
-    long; a number is the id 2, a missing number the id 1, and the number is the weight of the id.
-    """
-
-    name: str
-    feature: str
-    kind: Literal["dense", "ids", "image"]
-    multi: bool = False
-    encoding: Encoding = "auto"
-    weights: str | None = None
-    unseen: int = 0
-    image: ImageFeature | None = None
-    pooling: Pooling | None = None
-    encoder: Encoder | None = None
-    longest: int | None = None
-    attend_to: str | None = None
-    table: str | None = None
-    sequence: str | None = None
-    tf_idf: bool = False
-
-
 def outputs(config: PreprocessingConfig) -> tuple[Output, ...]:
     """Returns the transformed features of `config`, in the order of the YAML, crosses last.
 
@@ -99,13 +53,7 @@ def outputs(config: PreprocessingConfig) -> tuple[Output, ...]:
         for output in _outputs_of(name, feature, config)
     ]
     of_crosses = [
-        Output(
-            transformed_name(c.feature_name),
-            c.feature_name,
-            "ids",
-            encoding=c.encoding,
-            unseen=1 + (c.vocabulary.oov_buckets if c.vocabulary is not None else 0),
-        )
+        ids_output(c.feature_name, c.encoding, unseen=1 + (c.vocabulary.oov_buckets if c.vocabulary is not None else 0))
         for c in config.crosses
     ]
     return (*of_features, *of_crosses)
@@ -141,51 +89,12 @@ def _file_name(text: str) -> str:
     return safe if safe == text else f"{safe}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
-def date_part_kind(part: str, *, cyclic: bool) -> Literal["dense", "ids", "cyclic"]:
-    """Returns the representation of a date part: a z-scored number, an id, or a (sin, cos) pair."""
-    if PARTS[part].size is None:
-        return "dense"
-    return "cyclic" if cyclic and PARTS[part].period is not None else "ids"
-
-
 def _outputs_of(name: str, feature: Feature, config: PreprocessingConfig) -> Iterator[Output]:
     sequence = config.sequence_of(name)
-    if sequence is not None:
-        yield from _outputs_of_sequence(name, feature, sequence, config)
-        return
-    key = transformed_name(name)
-    options = list_options(feature)
-
-    def ids(encoding: Encoding, unseen: int, part: str | None = None) -> Output:
-        weights = weight_name(name, part) if options is not None and options.weights is not None else None
-        pooling = None if options is None else options.pooling
-        named = transformed_name(name, part)
-        return Output(named, name, "ids", options is not None, encoding, weights, unseen, pooling=pooling)
-
-    if isinstance(feature, NumberFeature | DurationFeature):
-        yield ids(feature.encoding, 1) if feature.bucketized else Output(key, name, "dense")
-        if feature.indicator:
-            yield Output(transformed_name(name, "missing"), name, "dense")
-    elif isinstance(feature, DateFeature):
-        for part in feature.parts:
-            as_ids = date_part_kind(part, cyclic=feature.cyclic) == "ids"
-            yield ids(feature.encoding, 1, part) if as_ids else Output(transformed_name(name, part), name, "dense")
-    elif isinstance(feature, CategoryFeature):
-        output = ids(feature.encoding, _unseen_ids(feature))
-        yield _in_order(output, options) if options is not None else output
-    elif isinstance(feature, BooleanFeature):
-        yield Output(key, name, "ids", encoding="one_hot", unseen=1)
-    elif isinstance(feature, TextFeature):
-        tf_idf = feature.output == "tf_idf"
-        weights = weight_name(name) if tf_idf else None
-        output = replace(ids(feature.encoding, 0), multi=True, weights=weights, tf_idf=tf_idf)
-        yield replace(output, encoder=feature.encoder, longest=feature.max_length)
-    elif isinstance(feature, ImageFeature):
-        yield Output(key, name, "image", image=feature)
-    elif isinstance(feature, CustomFeature) and feature.ids is not None:
-        yield Output(key, name, "ids", encoding=feature.encoding)
+    if sequence is None:
+        yield from feature.outputs(name)
     else:
-        yield Output(key, name, "dense")
+        yield from _outputs_of_sequence(name, feature, sequence, config)
 
 
 def _outputs_of_sequence(name: str, feature: Any, sequence: str, config: PreprocessingConfig) -> Iterator[Output]:
@@ -193,35 +102,21 @@ def _outputs_of_sequence(name: str, feature: Any, sequence: str, config: Preproc
     declared = config.sequences[sequence]
     candidate = declared.attend_to
     attends = candidate is not None and config.vocabulary_owner(candidate) == config.vocabulary_owner(name)
-    for part in feature.parts if isinstance(feature, DateFeature) else (None,):
-        key = transformed_name(name, part)
-        as_number = is_number_of_sequence(feature, part)
-        yield Output(
-            key,
-            name,
-            "ids",
+    for output in feature.outputs(name):
+        as_number = output.kind == "dense"
+        yield replace(
+            output,
+            kind="ids",
             multi=True,
             encoding=feature.encoding,
-            weights=weight_name(name, part) if as_number else None,
-            unseen=_unseen_ids(feature) if isinstance(feature, CategoryFeature) else 1,
+            weights=weight_name(name, output.part) if as_number else None,
+            unseen=1 if as_number else output.unseen,
             pooling=declared.pooling,
             encoder=declared.reader,
             longest=declared.max_length,
             attend_to=transformed_name(candidate) if attends and candidate is not None else None,
             sequence=sequence,
         )
-
-
-def is_number_of_sequence(feature: Feature, part: str | None) -> bool:
-    """Returns whether a column of a sequence, or a part of its dates, is a number instead of an id."""
-    if isinstance(feature, DateFeature):
-        return date_part_kind(part or "", cyclic=False) == "dense"
-    return isinstance(feature, NumberFeature) and not feature.bucketized
-
-
-def _in_order(output: Output, options: ListOf) -> Output:
-    candidate = None if options.attend_to is None else transformed_name(options.attend_to)
-    return replace(output, encoder=options.encoder, longest=options.max_length, attend_to=candidate)
 
 
 def _with_table(output: Output, config: PreprocessingConfig, users: Mapping[str, Sequence[str]]) -> Output:
@@ -233,18 +128,7 @@ def _with_table(output: Output, config: PreprocessingConfig, users: Mapping[str,
     if not isinstance(of_owner, CategoryFeature):
         return output
     table = transformed_name(owner)
-    return replace(output, encoding=of_owner.encoding, unseen=_unseen_ids(of_owner), table=table)
-
-
-def weight_name(name: str, part: str | None = None) -> str:
-    """Returns the name of the transformed feature with the weights of the ids of a feature, or of a date part."""
-    return transformed_name(name, "weight" if part is None else f"{part}.weight")
-
-
-def _unseen_ids(feature: CategoryFeature) -> int:
-    if feature.vocabulary is not None:
-        return 1 + feature.vocabulary.oov_buckets
-    return 2 if feature.identity is not None else 1
+    return replace(output, encoding=of_owner.encoding, unseen=of_owner.unseen_ids, table=table)
 
 
 def input_name(feature: str) -> str:

@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Literal
 
 from fullpass.base.errors import UserError, did_you_mean
 
@@ -56,6 +57,14 @@ PARTS: Mapping[str, Part] = MappingProxyType(
         "epoch": Part(0, None, None, "Days with fraction since 1970-01-01 UTC, accurate to 84 s until 2059."),
     }
 )
+
+
+def date_part_kind(part: str, *, cyclic: bool) -> Literal["dense", "ids", "cyclic"]:
+    """Returns the representation of a date part: a z-scored number, an id, or a (sin, cos) pair."""
+    if PARTS[part].size is None:
+        return "dense"
+    return "cyclic" if cyclic and PARTS[part].period is not None else "ids"
+
 
 UNITS: Mapping[str, int] = MappingProxyType(
     {"seconds": 1_000_000, "minutes": 60_000_000, "hours": 3_600_000_000, "days": MICROSECONDS_PER_DAY}

@@ -1,10 +1,12 @@
 """The base class of all feature types."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, model_validator
 
 from fullpass.preprocessing.dates.date_format import compile_format
+from fullpass.preprocessing.features.output import Output, dense_output
 from fullpass.preprocessing.spec import Name, Spec
 
 ComputeAt = Literal["transform", "input", "model"]
@@ -14,10 +16,16 @@ WrittenDateFormat = Annotated[Name, AfterValidator(lambda text: compile_format(t
 
 
 class BaseFeature(Spec):
-    """The common fields of all features: type, input column, and where the feature is computed."""
+    """The common fields of all features: type, input column, and where the feature is computed.
+
+    A new type is a class, a line in the union `Feature`, and the function that computes it.
+    """
 
     example: ClassVar[str]
     """Entries of `features:` for the reference pages."""
+    computed_by: ClassVar[str]
+    """The function of `preprocessing/apply/` from (name, feature, columns) to the tensors of `outputs`, as
+    `file.function`. Numbers may still be a `Quantity`, and categories with a vocabulary `TokenIds`."""
     column_holds: ClassVar[Literal["number", "string", "token", "image"]] = "string"
     """What its column holds; a token is a text, or a number converted to text."""
 
@@ -42,3 +50,11 @@ class BaseFeature(Spec):
     def vector_size(self) -> int:
         """Returns the number of values of a column that is a vector."""
         return 1
+
+    def outputs(self, name: str) -> Iterator[Output]:
+        """Yields the transformed features of the feature of this name."""
+        yield dense_output(name)
+
+    def not_crossed(self, name: str) -> str | None:
+        """Returns why the feature of this name, of one value per row, cannot be crossed; None if it has ids."""
+        return f"{name} is a {self.type}. Accepted: category, boolean, bucketized number, part of a date."

@@ -3,7 +3,7 @@
 An empty text is missing, and an infinite number is missing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -13,6 +13,7 @@ from fullpass.preprocessing.features.id_features import BooleanFeature, Category
 from fullpass.preprocessing.features.ids import Encoding
 from fullpass.preprocessing.features.image_feature import ImageFeature
 from fullpass.preprocessing.features.number_features import CountFeature, DurationFeature, NumberFeature, VectorFeature
+from fullpass.preprocessing.features.output import Output, dense_output, ids_output
 from fullpass.preprocessing.features.target_feature import TargetFeature
 from fullpass.preprocessing.spec import Count, ImportPath, Name, SelectedBy, members_by_tag
 
@@ -31,6 +32,7 @@ distance:
   function: my_features:haversine
   columns: {pickup_latitude: number, pickup_longitude: number, zone: string}
 """
+    computed_by: ClassVar = "custom.custom"
 
     type: Literal["custom"]
     function: ImportPath
@@ -45,6 +47,10 @@ distance:
     def column_types(self, name: str) -> dict[str, str]:
         """Returns column -> type, for the columns that it declares."""
         return {**self.columns}
+
+    def outputs(self, name: str) -> Iterator[Output]:
+        """Yields its numbers or ids."""
+        yield dense_output(name) if self.ids is None else ids_output(name, self.encoding, 0)
 
 
 Feature = Annotated[
@@ -64,13 +70,3 @@ Feature = Annotated[
 FEATURE_TYPES: Mapping[str, type[BaseFeature]] = members_by_tag(Feature)
 """The value of `type` -> the class."""
 Features = Annotated[dict[Name, Feature], Field(min_length=1)]
-
-
-def transformed_name(feature: str, part: str | None = None) -> str:
-    """Returns the name of a transformed feature. No other code builds these names.
-
-    Example:
-        >>> transformed_name("fare"), transformed_name("started_at", "hour")
-        ('fare_xf', 'started_at.hour_xf')
-    """
-    return f"{feature}.{part}_xf" if part else f"{feature}_xf"

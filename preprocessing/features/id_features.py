@@ -1,15 +1,17 @@
 """Features that become ids: categories, booleans, dates and text."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from fullpass.preprocessing.dates.date_format import PARTS
+from fullpass.preprocessing.dates.date_format import PARTS, date_part_kind
 from fullpass.preprocessing.features.base_feature import BaseFeature, WrittenDateFormat
 from fullpass.preprocessing.features.ids import Encoding, Hash, Identity, Vocabulary
 from fullpass.preprocessing.features.label import FALSE, TRUE
-from fullpass.preprocessing.features.lists import Encoder, OptionalList, refuse_attention, refuse_order
+from fullpass.preprocessing.features.lists import Encoder, OptionalList, list_options, refuse_attention, refuse_order
+from fullpass.preprocessing.features.output import Output, dense_output, ids_output, transformed_name, weight_name
 from fullpass.preprocessing.spec import Count, Flag, Name
 from fullpass.preprocessing.token_spelling import as_token, distinct_tokens
 
@@ -28,7 +30,7 @@ zone: {type: category, identity: {size: 78}, encoding: {embedding: 8}}
 genres: {type: category, separator: "|", lowercase: true, hash: {buckets: 500}}
 tags: {type: category, list: {max_length: 20, weights: scores}}
 """
-
+    computed_by: ClassVar = "category.category"
     column_holds: ClassVar = "token"
 
     type: Literal["category"]
@@ -73,6 +75,26 @@ tags: {type: category, list: {max_length: 20, weights: scores}}
             raise ValueError(f"give one of vocabulary, hash, identity. Received: {', '.join(given) or 'none'}.")
         return self
 
+    @property
+    def unseen_ids(self) -> int:
+        """Number of ids, from 0, for missing and unknown values."""
+        if self.vocabulary is not None:
+            return 1 + self.vocabulary.oov_buckets
+        return 2 if self.identity is not None else 1
+
+    def outputs(self, name: str) -> Iterator[Output]:
+        """Yields its ids; a list of them may be read in order."""
+        options = list_options(self)
+        output = ids_output(name, self.encoding, self.unseen_ids, options)
+        if options is not None:
+            candidate = None if options.attend_to is None else transformed_name(options.attend_to)
+            output = replace(output, encoder=options.encoder, longest=options.max_length, attend_to=candidate)
+        yield output
+
+    def not_crossed(self, name: str) -> str | None:
+        """Returns None: it has ids."""
+        return None
+
 
 class BooleanFeature(BaseFeature):
     """Transformed: int64 [batch], encoded one-hot; 0 missing or another text, 1 false, 2 true."""
@@ -81,7 +103,7 @@ class BooleanFeature(BaseFeature):
 returning: boolean
 member: {type: boolean, "true": [member], "false": [guest, none]}
 """
-
+    computed_by: ClassVar = "category.boolean"
     column_holds: ClassVar = "token"
 
     type: Literal["boolean"]
@@ -102,6 +124,14 @@ member: {type: boolean, "true": [member], "false": [guest, none]}
             raise ValueError(f"a text cannot mean both true and false. Received in both: {sorted(both)}.")
         return self
 
+    def outputs(self, name: str) -> Iterator[Output]:
+        """Yields its ids."""
+        yield ids_output(name, "one_hot", 1)
+
+    def not_crossed(self, name: str) -> str | None:
+        """Returns None: it has ids."""
+        return None
+
 
 class DateFeature(BaseFeature):
     """A date or time, or a list of them; each part becomes a feature.
@@ -115,6 +145,7 @@ class DateFeature(BaseFeature):
 started: date                      # month, day_of_week and hour of an ISO date
 booked: {type: date, format: "%d.%m.%Y", parts: [month, weekend, epoch], cyclic: true}
 """
+    computed_by: ClassVar = "date.date"
 
     type: Literal["date"]
     format: WrittenDateFormat = "iso"
@@ -146,6 +177,16 @@ booked: {type: date, format: "%d.%m.%Y", parts: [month, weekend, epoch], cyclic:
                 raise ValueError(f"every part must be listed only once. Received twice: {part!r}.")
         return parts
 
+    def outputs(self, name: str) -> Iterator[Output]:
+        """Yields the ids or numbers of each part."""
+        for part in self.parts:
+            as_ids = date_part_kind(part, cyclic=self.cyclic) == "ids"
+            yield ids_output(name, self.encoding, 1, list_options(self), part) if as_ids else dense_output(name, part)
+
+    def not_crossed(self, name: str) -> str | None:
+        """Returns its parts, which have ids."""
+        return f"{name} is a date. Name one of its parts: {', '.join(f'{name}.{part}' for part in self.parts)}."
+
 
 class TextFeature(BaseFeature):
     """Text, as ids of its tokens.
@@ -167,6 +208,7 @@ review: {type: text, ngrams: [1, 2], output: tf_idf, vocabulary: {top_k: 5000, m
 title: {type: text, tokenize: characters, output: ids, max_length: 80, encoding: {embedding: 16}, encoder: gru}
 query: {type: text, tokenize: subwords, vocabulary: {top_k: 8000, min_count: 2}}
 """
+    computed_by: ClassVar = "text.text"
 
     type: Literal["text"]
     lowercase: Flag = True
@@ -217,6 +259,13 @@ query: {type: text, tokenize: subwords, vocabulary: {top_k: 8000, min_count: 2}}
                 "list.weights: not supported for a text, because its tokens are not list elements. Remove it."
             )
         return self
+
+    def outputs(self, name: str) -> Iterator[Output]:
+        """Yields the ids of its tokens."""
+        tf_idf = self.output == "tf_idf"
+        ids = ids_output(name, self.encoding, 0, list_options(self))
+        ids = replace(ids, multi=True, weights=weight_name(name) if tf_idf else None, tf_idf=tf_idf)
+        yield replace(ids, encoder=self.encoder, longest=self.max_length)
 
     def _fits_subwords(self) -> None:
         for key, usual in (("pattern", None), ("ngrams", (1, 1))):

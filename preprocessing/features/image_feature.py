@@ -1,12 +1,13 @@
 """Image features: decoding, augmentation in training, and the network that reads them."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from fullpass.preprocessing.features.base_feature import BaseFeature, ComputeAt
+from fullpass.preprocessing.features.output import Output, transformed_name
 from fullpass.preprocessing.spec import (
     Count,
     Fraction,
@@ -119,7 +120,7 @@ image: {type: image, size: [32, 32]}
 photo: {type: image, column: jpeg, size: [64, 96], resize: crop, augment: {flip: horizontal}}
 digit: {type: image, column: pixels, pixels: [28, 28, 1], size: [28, 28], channels: 1}
 """
-
+    computed_by: ClassVar = "image.image"
     column_holds: ClassVar = "image"
 
     type: Literal["image"]
@@ -171,6 +172,10 @@ digit: {type: image, column: pixels, pixels: [28, 28, 1], size: [28, 28], channe
     def vector_size(self) -> int:
         """Returns the number of values of `pixels`."""
         return math.prod(self.pixels or ())
+
+    def outputs(self, name: str) -> Iterator[Output]:
+        """Yields its pixels."""
+        yield Output(transformed_name(name), name, "image", image=self)
 
     @property
     def shape(self) -> tuple[int, int, int]:

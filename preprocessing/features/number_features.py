@@ -1,13 +1,14 @@
 """Numeric features: quantities, durations, counts and vectors."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from fullpass.preprocessing.features.base_feature import BaseFeature, WrittenDateFormat
 from fullpass.preprocessing.features.ids import Encoding
-from fullpass.preprocessing.features.lists import OptionalList, refuse_attention, refuse_order
+from fullpass.preprocessing.features.lists import OptionalList, list_options, refuse_attention, refuse_order
+from fullpass.preprocessing.features.output import Output, dense_output, ids_output
 from fullpass.preprocessing.features.transforms import (
     Bucketize,
     NumberTransform,
@@ -59,6 +60,17 @@ class _Quantity(BaseFeature):
         """Whether the transformed feature is an id."""
         return bool(self.transforms) and isinstance(self.transforms[-1], Bucketize)
 
+    def outputs(self, name: str) -> Iterator[Output]:
+        """Yields the number, or its ids after `bucketize`, and the indicator."""
+        yield ids_output(name, self.encoding, 1, list_options(self)) if self.bucketized else dense_output(name)
+        if self.indicator:
+            yield dense_output(name, "missing")
+
+    def not_crossed(self, name: str) -> str | None:
+        """Returns how it gets ids, if it has none."""
+        fix = "Add {bucketize: {buckets: 10}} as its last transform, or a second feature that has it."
+        return None if self.bucketized else f"{name} is a number, not an id. {fix}"
+
 
 class NumberFeature(_Quantity):
     """A quantity. Transformed: float32 [batch], or int64 ids after `bucketize`.
@@ -73,7 +85,7 @@ trip_miles: {type: number, missing: median, indicator: true, transforms: [{clip:
 latitude: {type: number, column: pickup_latitude, transforms: [{bucketize: {buckets: 10}}]}
 prices: {type: number, list: {max_length: 50, keep: last, pooling: max}}
 """
-
+    computed_by: ClassVar = "quantities.number"
     column_holds: ClassVar = "number"
 
     type: Literal["number"]
@@ -94,6 +106,7 @@ class DurationFeature(_Quantity):
     example: ClassVar[str] = """\
 wait: {type: duration, start: ordered_at, end: picked_up_at, unit: minutes, transforms: [log1p, z_score]}
 """
+    computed_by: ClassVar = "quantities.duration"
 
     type: Literal["duration"]
     start: Name
@@ -120,7 +133,7 @@ class CountFeature(BaseFeature):
 company_size: {type: count, column: company, transforms: [log1p]}
 company_share: {type: count, column: company, share: true}
 """
-
+    computed_by: ClassVar = "category.count"
     column_holds: ClassVar = "token"
 
     type: Literal["count"]
@@ -149,6 +162,7 @@ class VectorFeature(BaseFeature):
 position: {type: vector, columns: [latitude, longitude]}
 image: {type: vector, column: pixels, width: 784, transforms: [z_score, {pca: {dimensions: 32}}]}
 """
+    computed_by: ClassVar = "quantities.vector"
 
     type: Literal["vector"]
     columns: tuple[Name, ...] | None = Field(default=None, min_length=2)

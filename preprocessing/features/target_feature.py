@@ -26,7 +26,7 @@ plane_delay: {type: target, column: tailnum}
 route_delay: {type: target, columns: [origin, dest], smoothing: 50}
 hour_delay: {type: target, cross: origin_at_hour}   # crosses: [{name: origin_at_hour, ...}]
 """
-
+    computed_by: ClassVar = "target.target"
     column_holds: ClassVar = "token"
 
     type: Literal["target"]

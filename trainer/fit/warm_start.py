@@ -20,8 +20,8 @@ import numpy as np
 import tensorflow as tf
 
 from fullpass.base.errors import UserError
-from fullpass.preprocessing.columns.outputs import Output
 from fullpass.preprocessing.features.ids import Embedding
+from fullpass.preprocessing.features.output import Output
 from fullpass.trainer.config import TrainingConfig
 from fullpass.trainer.export.export_files import EXTRA, verify_export
 from fullpass.trainer.internals.tf_internals import variable_key

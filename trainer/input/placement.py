@@ -21,9 +21,10 @@ from fullpass.preprocessing.columns.compute_at import (
     raw_name,
     string_features,
 )
-from fullpass.preprocessing.columns.outputs import Output, feature_names, input_name
+from fullpass.preprocessing.columns.outputs import feature_names, input_name
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.features.output import Output
 from fullpass.trainer.input.raw_tensors import DTYPES, dense_shape, to_sparse
 from fullpass.trainer.records.blocks import dense
 

@@ -45,7 +45,6 @@ _MOST_WEIGHTS = 1 << 21
 _MOST_CELLS, _CHOICE_CELLS = 1 << 23, 1 << 21
 """The same for values of rows other than 0 times outputs: a step of the solver takes time in proportion to them."""
 _ITERATIONS, _TOLERANCE, _LOGISTIC_TOLERANCE = 200, 1e-8, 1e-5
-_LOSSES = {"auto", "squared", "poisson", "log_normal"}
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def fit_linear(data: TrainingData, spec: TrainingSpec) -> LinearFit | None:
     regression = _Regression(data, spec)
     inputs = model_inputs(transformed_outputs(spec.preprocessing, spec.tft_output), spec.tft_output)
     width = sum(item.size or item.width for item in inputs.values())
-    if spec.config.training.loss.kind not in _LOSSES or width * regression.outputs > _MOST_WEIGHTS:
+    if not spec.config.training.loss.linear or width * regression.outputs > _MOST_WEIGHTS:
         return None
     began = time.monotonic()
     train = sample_rows(data.train.split, data.in_model, _MAX_ROWS)

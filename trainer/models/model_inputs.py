@@ -14,18 +14,11 @@ import tensorflow_transform as tft
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from fullpass.base.errors import UserError
-from fullpass.preprocessing.columns.outputs import (
-    EXAMPLE_WEIGHT,
-    LABEL,
-    ROW_ID,
-    UNKNOWN_TOKENS,
-    Output,
-    input_name,
-    outputs,
-)
+from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, UNKNOWN_TOKENS, input_name, outputs
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.ids import Embedding
 from fullpass.preprocessing.features.image_feature import ImageFeature
+from fullpass.preprocessing.features.output import Output
 from fullpass.trainer.models import image_encoders
 from fullpass.trainer.models.layers import (
     AttentionPool,

@@ -1,4 +1,4 @@
-"""Builds the network of the section `model:`, one function per kind; a kind is a class of the config and a row here."""
+"""Builds the network of the section `model:`: a kind is a class of the config, a line in its union, a function here."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -6,7 +6,17 @@ from typing import Any
 import keras
 
 from fullpass.preprocessing.features.label import Task
-from fullpass.trainer.config import Dcn, Linear, Mlp, ModelConfig, Module, SeveralModels, TrainingSpec, WideDeep
+from fullpass.trainer.config import (
+    Dcn,
+    DeepNetwork,
+    Linear,
+    Mlp,
+    ModelConfig,
+    Module,
+    SeveralModels,
+    TrainingSpec,
+    WideDeep,
+)
 from fullpass.trainer.models import user_model
 from fullpass.trainer.models.layers import Bias, IdTable, IdWeights
 from fullpass.trainer.models.members import MeanOfMembers, MemberDense, MemberLogits
@@ -29,6 +39,20 @@ from fullpass.trainer.models.weight_semantics import Network
 # rectifiers, Klambauer et al. 2017 for selu, Glorot and Bengio 2010 for tanh.
 _INITIALIZERS = {"selu": "lecun_normal", "tanh": "glorot_uniform"}
 
+Logits = Callable[..., keras.KerasTensor]
+_LOGITS: dict[str, Logits] = {}
+"""Kind of network -> function from (inputs, classes, config) to logits [batch, classes]."""
+
+
+def _builds(kind: str) -> Callable[[Logits], Logits]:
+    """Returns a decorator that enters the function of a kind in `_LOGITS`."""
+
+    def enter(function: Logits) -> Logits:
+        _LOGITS[kind] = function
+        return function
+
+    return enter
+
 
 def build_network(spec: TrainingSpec, train: TrainStatistics, inputs: Mapping[str, ModelInput]) -> Network:
     """Returns the network of the section `model:` with its head, which is initialized from the labels of train."""
@@ -49,9 +73,10 @@ def build_model(inputs: Mapping[str, ModelInput], *, task: Task, classes: int, c
         return user_model.build(inputs, classes, config, task)
     if isinstance(config, SeveralModels):
         config = WideDeep(kind="wide_deep")
-    return keras.Model(keras_inputs(inputs), _LOGITS[type(config)](inputs, classes, config), name=config.kind)
+    return keras.Model(keras_inputs(inputs), _LOGITS[config.kind](inputs, classes, config), name=config.kind)
 
 
+@_builds("linear")
 def _linear(inputs: Mapping[str, ModelInput], classes: int, config: Linear) -> keras.KerasTensor:
     """Returns one weight per number and per id, summed."""
     penalty = keras.regularizers.L1L2(l1=config.l1, l2=config.l2) if config.l1 or config.l2 else None
@@ -66,11 +91,13 @@ def _linear(inputs: Mapping[str, ModelInput], classes: int, config: Linear) -> k
     return declare_axes(Bias(name="bias"), bias=(LOGITS,))(_sum_of_logits(parts))
 
 
+@_builds("mlp")
 def _mlp(inputs: Mapping[str, ModelInput], classes: int, config: Mlp) -> keras.KerasTensor:
     deep = hidden_layers(_concatenate(encode(inputs)), config, encoded_axis(inputs))
     return _sum_of_logits([_logits_of(deep, classes)])
 
 
+@_builds("wide_deep")
 def _wide_deep(inputs: Mapping[str, ModelInput], classes: int, config: WideDeep) -> keras.KerasTensor:
     """Returns the sum of a linear part over ids and crosses and a deep part over all features.
 
@@ -81,6 +108,7 @@ def _wide_deep(inputs: Mapping[str, ModelInput], classes: int, config: WideDeep)
     return _sum_of_logits([*_id_logits(inputs, classes), deep])
 
 
+@_builds("dcn")
 def _dcn(inputs: Mapping[str, ModelInput], classes: int, config: Dcn) -> keras.KerasTensor:
     """Returns the sum of explicit crosses of bounded degree and a deep part beside them."""
     features, columns = _concatenate(encode(inputs)), encoded_axis(inputs)
@@ -94,10 +122,6 @@ def _dcn(inputs: Mapping[str, ModelInput], classes: int, config: Dcn) -> keras.K
     layer = keras.layers.Dense(classes, use_bias=False, name="logits_of_crosses")
     crosses = declare_axes(layer, kernel=(columns, LOGITS))(crossed)
     return _sum_of_logits([crosses, deep])
-
-
-_LOGITS: Mapping[type, Callable[..., keras.KerasTensor]] = {Linear: _linear, Mlp: _mlp, WideDeep: _wide_deep, Dcn: _dcn}
-"""Kind of network -> function from (inputs, classes, config) to logits [batch, classes]."""
 
 
 class CrossLayer(keras.layers.Layer):
@@ -153,7 +177,7 @@ def _concatenate(tensors: list[keras.KerasTensor]) -> keras.KerasTensor:
     return keras.layers.Concatenate()(tensors) if len(tensors) > 1 else tensors[0]
 
 
-def hidden_layers(x: keras.KerasTensor, config: Mlp | WideDeep | Dcn, columns: Axis = None) -> keras.KerasTensor:
+def hidden_layers(x: keras.KerasTensor, config: DeepNetwork, columns: Axis = None) -> keras.KerasTensor:
     """Returns x [batch, n] after the hidden layers, [batch, last of config.hidden].
 
     With `config.members` it is [batch, members, last of config.hidden].
@@ -169,7 +193,7 @@ def hidden_layers(x: keras.KerasTensor, config: Mlp | WideDeep | Dcn, columns: A
     return x
 
 
-def _hidden(config: Mlp | WideDeep | Dcn, units: int, name: str) -> keras.layers.Layer:
+def _hidden(config: DeepNetwork, units: int, name: str) -> keras.layers.Layer:
     start = _INITIALIZERS.get(config.activation, "he_normal")
     penalty = keras.regularizers.L2(config.l2) if config.l2 else None
     given: dict[str, Any] = {"kernel_initializer": start, "kernel_regularizer": penalty}

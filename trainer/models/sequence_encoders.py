@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import keras
 import numpy as np
 
-from fullpass.preprocessing.columns.outputs import Output
 from fullpass.preprocessing.features.lists import Gru, Transformer
+from fullpass.preprocessing.features.output import Output
 from fullpass.trainer.models.layers import AttentionPool, Pool, masked_softmax
 from fullpass.trainer.models.weight_axes import declare_axes
 

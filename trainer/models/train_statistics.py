@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fullpass.preprocessing.columns.outputs import Output, input_name
+from fullpass.preprocessing.columns.outputs import input_name
 from fullpass.preprocessing.features.image_feature import Constants, ImageFeature
+from fullpass.preprocessing.features.output import Output
 from fullpass.trainer.config import TrainingSpec
 from fullpass.trainer.input.epochs import BatchOrder
 from fullpass.trainer.input.load_split import Split

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from fullpass.base.errors import UserError
-from fullpass.preprocessing.features.feature import transformed_name
+from fullpass.preprocessing.features.output import transformed_name
 from fullpass.trainer.models.layers import MultiHot
 from fullpass.trainer.models.model_inputs import ModelInput, keras_inputs
 from fullpass.trainer.trees.text_scores import TextScores

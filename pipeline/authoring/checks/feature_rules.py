@@ -17,16 +17,14 @@ from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
 from fullpass.pipeline.authoring.loading.problems import Keys, format_path
 from fullpass.preprocessing.apply.vocabulary_file import category_tokens, vocabulary_tokens
 from fullpass.preprocessing.columns.compute_at import compute_at_by_feature, string_features
-from fullpass.preprocessing.columns.outputs import date_part_kind, outputs
+from fullpass.preprocessing.columns.outputs import outputs
 from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.dates.date_format import date_part_kind
 from fullpass.preprocessing.features.cross import Cross
 from fullpass.preprocessing.features.feature import (
-    BooleanFeature,
     CategoryFeature,
     DateFeature,
-    DurationFeature,
     Feature,
-    NumberFeature,
     TargetFeature,
     TextFeature,
 )
@@ -241,14 +239,7 @@ def _not_one_id(name: str, feature: Feature) -> str | None:
     """Returns why a feature cannot be crossed, or None if it has one id per row."""
     if list_options(feature) is not None:
         return f"{name} holds several values per row; a cross takes one value per row."
-    if isinstance(feature, BooleanFeature | CategoryFeature):
-        return None
-    if isinstance(feature, NumberFeature | DurationFeature):
-        fix = "Add {bucketize: {buckets: 10}} as its last transform, or a second feature that has it."
-        return None if feature.bucketized else f"{name} is a number, not an id. {fix}"
-    if isinstance(feature, DateFeature):
-        return f"{name} is a date. Name one of its parts: {', '.join(f'{name}.{part}' for part in feature.parts)}."
-    return f"{name} is a {feature.type}. Accepted: category, boolean, bucketized number, part of a date."
+    return feature.not_crossed(name)
 
 
 def _vocabulary_problem(path: str, item: Feature | Cross) -> str | None:

@@ -8,7 +8,7 @@ from fullpass.components.evaluation.metric_terms import FORMULAS
 from fullpass.components.evaluation.metrics import METRICS, OF_A_CLASS
 from fullpass.components.evaluation.one_vs_rest import is_one_vs_rest
 from fullpass.components.evaluation.slice_states import AREAS
-from tests.changed_source import answers_of, copy_source
+from tests.changed_source import answers_of, copy_source, insert_lines
 
 LABELS, SCORES = [1.0, 2.0, 4.0], [1.5, 1.0, 4.0]
 YAML = """
@@ -45,28 +45,28 @@ print(json.dumps({{
 """
 
 
-def add_metric(source) -> int:
-    """Adds a metric to a copy of the source, and returns the number of changed places."""
-    evaluation = source / "components" / "evaluation"
-    added = (
-        ("metrics.py", '    "mse": Metric(', '    "error_cubed": Metric(("regression",), False),\n'),
-        (
-            "metric_terms.py",
-            '    "squared_error": ',
-            '    "cubed": lambda r: np.abs(r.scores - r.labels) ** 3,\n',
-        ),
-        ("metric_terms.py", '    "mse": _ratio(', '    "error_cubed": _ratio("cubed", "weight"),\n'),
-    )
-    for name, before, line in added:
-        text = (evaluation / name).read_text()
-        assert text.count(before) == 1
-        (evaluation / name).write_text(text.replace(before, line + before))
-    return len(added)
+ADDED = (
+    (
+        "components/evaluation/metrics.py",
+        '    "mse": Metric(',
+        '    "error_cubed": Metric(("regression",), False),\n',
+    ),
+    (
+        "components/evaluation/metric_terms.py",
+        '    "squared_error": ',
+        '    "cubed": lambda r: np.abs(r.scores - r.labels) ** 3,\n',
+    ),
+    (
+        "components/evaluation/metric_terms.py",
+        '    "mse": _ratio(',
+        '    "error_cubed": _ratio("cubed", "weight"),\n',
+    ),
+)
 
 
 @pytest.mark.integration
 def test_a_metric_is_added_in_three_places(tmp_path):
-    assert add_metric(copy_source(tmp_path)) == 3
+    assert insert_lines(copy_source(tmp_path), ADDED) == 3
     (tmp_path / "rows.csv").write_text("x,y\n1,2\n3,4\n")
     (tmp_path / "good.yaml").write_text(YAML.replace("MOST", "3"))
     told = answers_of(PROGRAM, tmp_path)

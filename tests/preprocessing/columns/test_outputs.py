@@ -3,8 +3,9 @@
 import re
 
 from fullpass.preprocessing.columns import compute_at
-from fullpass.preprocessing.columns.outputs import Output, count_name, outputs, vocabulary_name
+from fullpass.preprocessing.columns.outputs import count_name, outputs, vocabulary_name
 from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.features.output import Output
 
 
 def test_outputs_in_the_order_of_the_yaml():

@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from fullpass.base.errors import UserError
 from fullpass.base.state_file import DamagedState
-from fullpass.preprocessing.columns.outputs import Output
 from fullpass.preprocessing.features.ids import Embedding
+from fullpass.preprocessing.features.output import Output
 from fullpass.trainer.config import TrainingConfig
 from fullpass.trainer.fit.warm_start import BaseExport, find_base, keep_encodings, read_base, warm_start_record
 from fullpass.trainer.models.model_inputs import encode, encoded_axis, keras_inputs

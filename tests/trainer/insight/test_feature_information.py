@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from fullpass.preprocessing.columns.outputs import Output
+from fullpass.preprocessing.features.output import Output
 from fullpass.trainer.fit.sampled_rows import SampledRows
 from fullpass.trainer.insight.feature_information import (
     commonest_share,

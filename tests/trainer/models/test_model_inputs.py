@@ -9,9 +9,9 @@ import tensorflow as tf
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from fullpass.base.errors import UserError
-from fullpass.preprocessing.columns.outputs import Output
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.ids import Embedding
+from fullpass.preprocessing.features.output import Output
 from fullpass.trainer.models.model_inputs import (
     ModelInput,
     embedding_width,

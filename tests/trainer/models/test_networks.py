@@ -10,7 +10,7 @@ import tensorflow as tf
 from pydantic import TypeAdapter
 
 from fullpass.base.errors import UserError
-from fullpass.preprocessing.columns.outputs import Output
+from fullpass.preprocessing.features.output import Output
 from fullpass.trainer.config import Mlp, ModelConfig
 from fullpass.trainer.fit.fit import Fit
 from fullpass.trainer.fit.steps import Steps

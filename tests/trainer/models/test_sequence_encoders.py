@@ -4,10 +4,11 @@ import keras
 import numpy as np
 import pytest
 
-from fullpass.preprocessing.columns.outputs import Output, outputs
+from fullpass.preprocessing.columns.outputs import outputs
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.ids import Embedding
 from fullpass.preprocessing.features.lists import ListOf
+from fullpass.preprocessing.features.output import Output
 from fullpass.trainer.config import Mlp
 from fullpass.trainer.models.model_inputs import ModelInput
 from fullpass.trainer.models.networks import build_model
