@@ -96,9 +96,9 @@ class MlflowConfig(Spec):
     experiment: Name | None = None
     """Experiment, created if it does not exist; null: the pipeline's name."""
     files: Flag = True
-    """Store report, model card, slices and YAML with the run."""
+    """Store report, model card and YAML with the run."""
     timeout: Count = 120
-    """Seconds for recording a run. A server that does not answer never fails the run."""
+    """Seconds for recording a run."""
 
 
 class PipelineConfig(Spec):

@@ -209,8 +209,9 @@ class TrainingConfig(Spec):
     learning_rate: Literal["auto"] | Positive = "auto"
     """auto: 0.003 for adam and adamw on numbers and single categories from scratch, else 0.001."""
     schedule: Literal["auto", "plateau", "constant", "cosine", "linear"] = "auto"
-    """Learning rate after `warmup`. plateau: a fifth when `patience` epochs bring no improvement, at most twice. cosine,
-    linear: decays to zero over all epochs. auto: plateau with `epochs: auto` and early stopping, else cosine."""
+    """Learning rate after `warmup`. plateau: a fifth when `patience` epochs bring no improvement, at most twice.
+    cosine, linear: decays to zero over all epochs. auto: plateau with `epochs: auto` and early stopping, else
+    cosine."""
     warmup: Fraction = 0.05
     """Share of updates in which it rises from 0; with plateau, at most the first epoch."""
     weight_decay: Annotated[float, Field(strict=True, ge=0)] = 0.0

@@ -140,7 +140,7 @@ class DataConfig(Spec):
     """The source of the rows, their splits and records."""
 
     source: Source
-    """Files, a database, or a function that returns rows."""
+    """Files, a database, or a function that returns rows (docs/sources.md)."""
     types: dict[Name, ColumnType] = Field(default_factory=dict)
     """Column -> its type, if no feature determines it."""
     joins: Joins = Field(default_factory=dict)

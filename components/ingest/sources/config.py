@@ -153,7 +153,7 @@ class CsvSource(FileSource):
 
 
 class JsonLinesSource(FileSource):
-    """One JSON object per line; null and absent keys are missing, `a.b` is key b of object a."""
+    """One JSON object per line; null and absent keys are missing."""
 
     endings = (".jsonl", ".ndjson", ".json")
 
@@ -161,7 +161,7 @@ class JsonLinesSource(FileSource):
 
 
 class ParquetSource(FileSource):
-    """Only null is missing. `a.b` is field b of struct a."""
+    """Only null is missing."""
 
     endings = (".parquet", ".pq")
 
@@ -204,8 +204,8 @@ class TfRecordSource(FileSource):
 
 
 class ProtoSource(FileSource):
-    """TFRecord files of a protocol buffer message. `a.b` is field b of message a, or value b of map a. Repeated fields,
-    and fields of repeated messages, are lists. An enum is read as its name."""
+    """TFRecord files of a protocol buffer message. Repeated fields, and fields of repeated messages, are lists. An enum
+    is read as its name."""
 
     endings = (".tfrecord", ".tfrecords", ".gz")
     described_by = ("message", "fields")
@@ -329,8 +329,7 @@ class BigQuerySource(BaseSource):
 
 
 class TfdsSource(BaseSource):
-    """A prepared dataset of TensorFlow Datasets. Class labels are read as names, images as bytes of their files. `a.b`
-    is feature b of features dict or sequence a."""
+    """A prepared dataset of TensorFlow Datasets. Class labels are read as names, images as bytes of their files."""
 
     given_by = "splits"
 
