@@ -12,7 +12,7 @@ The subpackages are the folders at the top of the repository, linked here so tha
 imported and installed.
 """
 
-from fullpass.base.arrow_hotfix import protect_arrow
+from fullpass.base.import_hook import protect_arrow
 
 # Every module of the project is imported as a part of this package, so no reader is reached without it.
 protect_arrow()

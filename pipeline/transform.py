@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fullpass.base import notebook_html as html
 from fullpass.base.errors import UserError
+from fullpass.components.pages import notebook_html as html
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.frames import Rows, as_arrow, like
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, vocabulary_name

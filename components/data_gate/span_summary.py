@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from fullpass.base.folders import Folder
 from fullpass.base.json_text import to_json_text
-from fullpass.base.shared_folder import Folder
 from fullpass.components.data_gate.distribution import Distribution, merge
 from fullpass.components.data_gate.series import SeriesSource
 from fullpass.components.data_gate.summary_entries import Entry, parse_entries

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 
-from fullpass.base import notebook_html as html
 from fullpass.base import state_file
 from fullpass.base.errors import UserError, listed
 from fullpass.components.ingest.history.event_index import EventIndex
 from fullpass.components.ingest.joins.join_index import JoinIndex
 from fullpass.components.ingest.readers.reader import BadRow
+from fullpass.components.pages import notebook_html as html
 from fullpass.components.predict.explain import explain
 from fullpass.components.predict.input_rows import InputBatch, InputRows, TableRows
 from fullpass.components.predict.input_source import input_files, input_source

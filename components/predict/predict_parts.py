@@ -20,8 +20,8 @@ import apache_beam as beam
 
 from fullpass.base.errors import UserError
 from fullpass.base.files import is_address
+from fullpass.base.folders import Folder
 from fullpass.base.json_text import to_json_text
-from fullpass.base.shared_folder import Folder
 from fullpass.components.ingest.read_tasks import ReadTask, check_tasks, spread
 from fullpass.components.ingest.readers.reader import BadRow
 from fullpass.components.ingest.sources.files import SourceFile

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fullpass.base import link_safe_files, state_file
+from fullpass.base import folders, state_file
 from fullpass.base.errors import UserError
 from fullpass.base.redact import redact_tree
 from fullpass.trainer.export.export_files import DESCRIPTION, ORIGIN, read_description, verify_export
@@ -192,13 +192,13 @@ def refresh_of(version: Path) -> str:
 @contextlib.contextmanager
 def _locked(target: Path) -> Iterator[None]:
     """Locks out other pushes and rollbacks, removes the leftovers of killed ones, and sets `current` at the end."""
-    lock = link_safe_files.open_lock(target / _LOCK)
+    lock = folders.open_lock(target / _LOCK)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         _refuse_strays(target)
         for name in (_PENDING, _REMOVED):
-            for left in link_safe_files.entries(target.resolve(), f"{name}*"):
-                link_safe_files.remove(left)
+            for left in folders.entries(target.resolve(), f"{name}*"):
+                folders.remove(left)
         try:
             yield
         finally:

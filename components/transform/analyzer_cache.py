@@ -23,7 +23,7 @@ import tensorflow_transform as tft
 
 from fullpass.base import state_file
 from fullpass.base.errors import UserError
-from fullpass.base.shared_folder import Folder
+from fullpass.base.folders import Folder
 from fullpass.components.library_versions import version
 from fullpass.preprocessing.analysis.accumulators import EncodedStates
 from fullpass.preprocessing.analysis.token_counts import encode_file_reference, file_reference

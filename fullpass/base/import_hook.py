@@ -1,4 +1,10 @@
-"""Changes what happens while a package is imported, without importing it: whichever module imports it first."""
+"""Changes what happens while a package is imported, without importing it: whichever module imports it first.
+
+Every reader of Arrow data is protected so: before 14.0.1, Arrow runs code that a Parquet or Arrow file names, and
+`pyarrow_hotfix` disables the type of these files (CVE-2023-47248). It imports Arrow, which takes longer than many
+commands, so it is imported when Arrow is. `protect_arrow` can go with the line of TFX 1.16, the only one with such an
+Arrow.
+"""
 
 import sys
 
@@ -11,6 +17,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     Execute = Callable[[ModuleType], None]
+
+_ARROW = "pyarrow"
 
 
 class _Hook:
@@ -51,3 +59,24 @@ def wrap_import(name: str, wrap: "Callable[[Execute], Execute]") -> None:
     waiting = any(isinstance(finder, _Hook) and finder.name == name for finder in sys.meta_path)
     if name not in sys.modules and not waiting:
         sys.meta_path.insert(0, _Hook(name, wrap))
+
+
+def protect_arrow() -> None:
+    """Makes reading Parquet and Arrow data safe in this process, whether Arrow is imported already or later."""
+    if _ARROW in sys.modules:
+        _disable(sys.modules[_ARROW])
+    else:
+        wrap_import(_ARROW, _protected)
+
+
+def _protected(execute: "Execute") -> "Execute":
+    def execute_protected(module: "ModuleType") -> None:
+        execute(module)
+        _disable(module)
+
+    return execute_protected
+
+
+def _disable(arrow: "ModuleType") -> None:
+    if int(arrow.__version__.split(".")[0]) <= 14:
+        import pyarrow_hotfix  # noqa: F401

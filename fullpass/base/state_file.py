@@ -1,22 +1,27 @@
-"""State in JSON files: written atomically with a checksum, and validated by a schema or rejected with a clear error.
+"""Files that tell when they were damaged: state in JSON files, and seals of any other file.
 
-A state file is a JSON object. Its key `checksum` holds 16 hex digits of the SHA-256 of the other keys, serialized as
-JSON with sorted keys and without spaces. Any tool can read the file, and any change of a value is detected. A file
-without this key, as earlier releases wrote them, is only validated by its schema. To edit a file by hand, remove the
-key.
+A state file is a JSON object, written atomically. Its key `checksum` holds 16 hex digits of the SHA-256 of the other
+keys, serialized as JSON with sorted keys and without spaces. It is validated by a schema or rejected with a clear
+error. Any tool can read the file, and any change of a value is detected. A file without this key, as earlier releases
+wrote them, is only validated by its schema. To edit a file by hand, remove the key.
+
+A seal is the size and the checksum of a file when it was written, to detect a damaged copy later.
 """
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+import google_crc32c
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
 from fullpass.base.errors import UserError
-from fullpass.base.files import write_atomically
+from fullpass.base.files import opened, write_atomically
 from fullpass.base.json_text import finite
 
 CHECKSUM = "checksum"
@@ -112,3 +117,42 @@ def _adapter(shape: Any) -> TypeAdapter[Any]:
 
 def _damaged(file: str | Path, why: str, what_to_do: str) -> DamagedState:
     return DamagedState(f"{file} is damaged: {why}. {what_to_do}")
+
+
+READ_BYTES = 64 << 20
+"""The size of the largest file whose content is compared in a listing or before a run."""
+_CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Seal:
+    """The bytes and the CRC-32C of a file."""
+
+    bytes: int
+    crc32c: int
+
+
+def seal_of(path: str) -> Seal:
+    """Returns the seal of a file at a path or an address."""
+    digest: Any = google_crc32c.Checksum()
+    size = 0
+    with opened(path) as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+            size += len(chunk)
+    return Seal(size, int.from_bytes(digest.digest(), "big"))
+
+
+def damage_of(path: str, written: Seal, *, read: bool = True) -> str | None:
+    """Returns how a file differs from the one that was written, in a sentence without its period; None if it does not.
+
+    Args:
+        read: Whether to compare the content; if not, only the size of a local file is compared.
+    """
+    try:
+        found = seal_of(path) if read else Seal(os.path.getsize(path), written.crc32c)
+    except OSError:
+        return f"{path} is gone"
+    if found.bytes != written.bytes:
+        return f"{path} is damaged: it has {found.bytes:,} of {written.bytes:,} bytes"
+    return None if found == written else f"{path} is damaged: its content is not what was written"

@@ -17,13 +17,13 @@ from tfx.orchestration.pipeline import Pipeline
 from fullpass.base.errors import UserError
 from fullpass.base.files import is_address
 from fullpass.base.redact import redact_setting, redact_tree, redact_yaml
-from fullpass.base.tfx_line import line
 from fullpass.base.user_modules import use_modules_of
 from fullpass.components.data_gate.component import SpanComparison
 from fullpass.components.evaluation.component import Evaluator
 from fullpass.components.ingest.component import Ingest, SpansOfWindow
 from fullpass.components.ingest.spans.spans import Window, span_unit
 from fullpass.components.internals.tfx_internals import RESOLVER_CONFIG, base_node
+from fullpass.components.library_versions import line
 from fullpass.components.predict.write_tables import format_to_write
 from fullpass.components.push.last_blessed import LastBlessedModel
 from fullpass.components.statistics.component import StatisticsGen

@@ -11,12 +11,12 @@ from tfx.dsl.components.common.resolver import Resolver
 from tfx.types import standard_artifacts
 
 from fullpass.base.errors import UserError
-from fullpass.base.tfx_line import line
 from fullpass.components.artifacts import Report
 from fullpass.components.ingest.component import Ingest, SpansOfWindow
 from fullpass.components.ingest.config import SpanColumn
 from fullpass.components.ingest.spans.spans import LATEST, span_unit
 from fullpass.components.internals.tfx_internals import OutputChannel, base_component, base_node, executor_spec
+from fullpass.components.library_versions import line
 from fullpass.kubeflow import protocol
 from fullpass.kubeflow.compile import notify_tasks
 from fullpass.kubeflow.compile.look_ups import ModelImport, find_inputs_task, message_args, schedule_time

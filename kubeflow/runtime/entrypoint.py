@@ -17,8 +17,8 @@ from typing import Any
 
 from fullpass.base.errors import UserError
 from fullpass.base.files import is_address
-from fullpass.base.tfx_line import is_same, line
 from fullpass.base.user_modules import use_modules_of
+from fullpass.components.library_versions import is_same, line
 from fullpass.kubeflow.kfp_internals import run_id
 from fullpass.kubeflow.protocol import FACTS_VARIABLE, WITHOUT_TENSORFLOW, Json, unpack
 from fullpass.kubeflow.runtime import termination

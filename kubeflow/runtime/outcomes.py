@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from fullpass.base.errors import UserError
+from fullpass.base.folders import Folder
 from fullpass.base.json_text import to_json_text
-from fullpass.base.shared_folder import Folder
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import read_verdict
 from fullpass.components.ingest.spans.spans import SpanNotFoundError

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from fullpass.base.errors import UserError
-from fullpass.base.shared_folder import Folder
+from fullpass.base.folders import Folder
 from fullpass.components.ingest.spans.ingest_request import KnownSpan
 from fullpass.kubeflow.protocol import MADE_FROM, WINDOW, Json
 

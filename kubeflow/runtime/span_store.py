@@ -20,7 +20,7 @@ from typing import Any
 
 from fullpass.base.errors import UserError, prefix_errors
 from fullpass.base.files import is_address
-from fullpass.base.shared_folder import Folder
+from fullpass.base.folders import Folder
 from fullpass.components.ingest.spans.ingest_request import Request, SpanRequest
 from fullpass.kubeflow.protocol import Json
 from fullpass.kubeflow.runtime.executor_input import ArtifactCopy

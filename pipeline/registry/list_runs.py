@@ -13,10 +13,10 @@ from typing import Any, cast
 
 from rich.console import RenderableType
 
-from fullpass.base import notebook_html as html
 from fullpass.base import state_file
 from fullpass.base.files import read_bytes
 from fullpass.components.ingest.spans.span_pattern import Unit, label_of
+from fullpass.components.pages import notebook_html as html
 from fullpass.pipeline.printing import shortened, simple_table
 from fullpass.pipeline.registry.config_diff import Settings, differences
 from fullpass.pipeline.root.layout import RootLayout

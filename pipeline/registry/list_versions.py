@@ -11,8 +11,8 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from fullpass.base import notebook_html as html
-from fullpass.base.seals import READ_BYTES
+from fullpass.base.state_file import READ_BYTES
+from fullpass.components.pages import notebook_html as html
 from fullpass.components.push import push
 from fullpass.pipeline.printing import simple_table
 from fullpass.pipeline.registry.config_diff import Settings

@@ -6,8 +6,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from fullpass.base import notebook_html as html
 from fullpass.base.files import write_atomically
+from fullpass.components.pages import notebook_html as html
 
 
 class ShownPage(ABC):

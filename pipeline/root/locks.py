@@ -18,7 +18,7 @@ from pathlib import Path
 
 from fullpass.base import state_file
 from fullpass.base.errors import UserError
-from fullpass.base.link_safe_files import open_lock
+from fullpass.base.folders import open_lock
 from fullpass.pipeline.root.layout import RUN_LOCK
 
 _MOUNTS = Path("/proc/self/mounts")

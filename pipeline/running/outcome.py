@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fullpass.base import notebook_html as html
+from fullpass.components.pages import notebook_html as html
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running import outcome_tables as tables
 

@@ -12,7 +12,7 @@ import fullpass
 from fullpass.base.json_text import to_json_text
 from fullpass.base.processes import run_bounded
 from fullpass.base.redact import redact_yaml
-from fullpass.base.tfx_line import line
+from fullpass.components.library_versions import line
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.user_code import code_digest, user_functions
 from fullpass.pipeline.config import PipelineConfig

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fullpass.base.stop_signals import stop_signals
+from fullpass.base.processes import stop_signals
 from fullpass.base.user_modules import use_modules_of
 from fullpass.components.ingest.spans.spans import Window, find_window
 from fullpass.components.serving_check import tensorflow_process

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from fullpass.base.errors import UsageError, UserError
-from fullpass.base.stop_signals import stop_signals
+from fullpass.base.processes import stop_signals
 from fullpass.base.user_modules import use_modules_of
 from fullpass.components.ingest.spans.spans import Window, find_window
 from fullpass.pipeline.authoring.loading.load import Loaded

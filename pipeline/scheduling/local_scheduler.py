@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from fullpass.base.errors import UsageError, UserError
-from fullpass.base.stop_signals import StopSignals, stop_signals
+from fullpass.base.processes import StopSignals, stop_signals
 from fullpass.components.ingest.spans.span_pattern import label_of, parse_span
 from fullpass.components.ingest.spans.spans import span_unit
 from fullpass.pipeline.authoring.checks.check import require

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fullpass.base.tfx_line import line
+from fullpass.components.library_versions import line
 from fullpass.components.push.push import rollback, rolled_back, served_version
 from fullpass.kubeflow.protocol import OUTCOMES_VARIABLE
 from fullpass.kubeflow.runtime.executor_input import parse_message

@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from fullpass.base.tfx_line import is_same, line
+from fullpass.components.library_versions import is_same, line
 from fullpass.kubeflow.image_requirements import LEFT_OUT, direct_dependencies, lock_entries, variant_entries
 from tests import REPOSITORY
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from fullpass.base import state_file
 from fullpass.base.files import names_under, read_bytes
-from fullpass.base.seals import Seal, damage_of, seal_of
-from fullpass.base.state_file import DamagedState
+from fullpass.base.state_file import DamagedState, Seal, damage_of, seal_of
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 
 EXTRA = "assets.extra"

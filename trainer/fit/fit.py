@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from fullpass.base.errors import UserError
-from fullpass.base.stop_signals import stop_requests
+from fullpass.base.processes import stop_requests
 from fullpass.trainer.config import CheckpointConfig, EarlyStopping
 from fullpass.trainer.fit.checkpoints import Checkpoints, TrainingState
 from fullpass.trainer.fit.epoch_metrics import metrics_of

@@ -13,7 +13,7 @@ import keras
 import numpy as np
 
 from fullpass.base.errors import UserError
-from fullpass.base.stop_signals import stop_requests
+from fullpass.base.processes import stop_requests
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.config import TrainingConfig, TrainingSpec, Trees
 from fullpass.trainer.fit.fit import Fitted, OnEpoch, Report

@@ -14,10 +14,10 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from fullpass.base import notebook_html as html
 from fullpass.base.errors import listed
 from fullpass.base.secret_formats import find_shape, is_secret_setting
 from fullpass.components.ingest.sources.files import resolve_path
+from fullpass.components.pages import notebook_html as html
 from fullpass.pipeline.authoring.loading.explain_errors import problems_of, received
 from fullpass.pipeline.authoring.loading.json_schema import Schema, json_schema
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Keys, Problem, format_path, keys_match

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from fullpass.base import link_safe_files, state_file
+from fullpass.base import folders, state_file
 from fullpass.base.errors import UserError
-from fullpass.base.link_safe_files import entries
+from fullpass.base.folders import entries
 from fullpass.components.data_gate import summary_entries
 from fullpass.components.ingest.writing.manifest import QUARANTINE
 from fullpass.components.push.push import folder_of, origin_of, rolled_back, served_versions
@@ -47,7 +47,7 @@ class Unneeded:
     def sizes(self) -> dict[str, int]:
         """Returns bytes by kind; quarantined rows are a separate kind."""
         found = Counter[str]()
-        for file, size in link_safe_files.files(self.path):
+        for file, size in folders.files(self.path):
             found["quarantine" if file.name == QUARANTINE else self.kind] += size
         return found or {self.kind: 0}
 
@@ -119,13 +119,13 @@ def collect(root: Path, target: Path, policy: Policy, next_run: NextRun, *, dry_
                 "runs": len(removal.runs),
             },
             kept={"runs": len(kept.runs), "models": len(kept.models)},
-            links=tuple(entry.name for entry in link_safe_files.entries(root) if entry.is_symlink()),
+            links=tuple(entry.name for entry in folders.entries(root) if entry.is_symlink()),
         )
         if not dry_run:
             if any(vars(removal).values()):
                 remove_records(metadata, removal)
             for one in unneeded:
-                link_safe_files.remove(one.path)
+                folders.remove(one.path)
             history.delete_before(oldest)
     return freed
 
@@ -159,7 +159,7 @@ def find_unneeded(root: Path, records: MetadataRecords, kept: Kept, next_run: Ne
     found: list[Unneeded] = []
     for folder in entries(root):
         # Nodes of earlier releases are known by their folder alone.
-        if folder not in layout.paths() and (folder.name in nodes or link_safe_files.is_folder(folder / ".system")):
+        if folder not in layout.paths() and (folder.name in nodes or folders.is_folder(folder / ".system")):
             found += _of_node(folder, needed, kept.executions)
     accumulators = (file for release in entries(layout.analyzer_cache) for file in entries(release))
     span_index = entries(layout.span_index) if next_run.index is not None else []
@@ -242,4 +242,4 @@ def _is_of(cache: Path, needed: Collection[Path], root: Path) -> bool:
 
 
 def _older(since: float, paths: Iterable[Path]) -> Iterator[Path]:
-    return (path for path in paths if link_safe_files.modified(path) < min(since, time.time()))
+    return (path for path in paths if folders.modified(path) < min(since, time.time()))

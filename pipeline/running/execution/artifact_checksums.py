@@ -16,9 +16,8 @@ from typing import Any
 from ml_metadata import proto
 
 from fullpass.base import state_file
-from fullpass.base.link_safe_files import files, remove
-from fullpass.base.seals import READ_BYTES, Seal, damage_of, seal_of
-from fullpass.base.state_file import DamagedState
+from fullpass.base.folders import files, remove
+from fullpass.base.state_file import READ_BYTES, DamagedState, Seal, damage_of, seal_of
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.execution.records import locked_store
 

@@ -16,8 +16,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from fullpass.base import notebook_html as html
 from fullpass.base.progress import Progress
+from fullpass.components.pages import notebook_html as html
 from fullpass.pipeline import printing
 from fullpass.pipeline.running.execution import events
 from fullpass.pipeline.running.execution.events import Listener, NodeResult, RunResult, Status

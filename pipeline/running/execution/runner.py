@@ -10,8 +10,7 @@ from pathlib import Path
 from tfx.orchestration.pipeline import Pipeline
 
 from fullpass.base.errors import UsageError, UserError
-from fullpass.base.processes import usable_cores
-from fullpass.base.stop_signals import StopSignals, stop_signals
+from fullpass.base.processes import StopSignals, stop_signals, usable_cores
 from fullpass.components.internals.tfx_internals import (
     compiler,
     constants,

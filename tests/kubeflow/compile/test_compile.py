@@ -10,7 +10,7 @@ from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
 from fullpass.base.errors import UserError
-from fullpass.base.tfx_line import line
+from fullpass.components.library_versions import line
 from fullpass.kubeflow.compile.package import Package, sizes, to_yaml
 from fullpass.kubeflow.compile.task import task_name
 from fullpass.kubeflow.kfp_internals import ARGUMENT_LIMIT, RELEASES

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from fullpass.base.errors import UserError
-from fullpass.base.tfx_line import line
+from fullpass.components.library_versions import line
 from fullpass.kubeflow.compile.compile import compile_prediction
 from fullpass.kubeflow.compile.package import to_yaml
 from fullpass.kubeflow.environment import load_environment

@@ -9,7 +9,7 @@ import textwrap
 import pytest
 
 from fullpass.base.errors import UserError
-from fullpass.base.tfx_line import line
+from fullpass.components.library_versions import line
 from fullpass.kubeflow.config import EnvironmentConfig
 from fullpass.kubeflow.deploy.worker_launcher import job_name, manifests, run_as_job, service_account
 from fullpass.kubeflow.protocol import pack

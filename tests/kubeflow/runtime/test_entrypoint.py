@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fullpass.base.errors import UserError
-from fullpass.base.tfx_line import line
+from fullpass.components.library_versions import line
 from fullpass.kubeflow.runtime import termination
 from fullpass.kubeflow.runtime.entrypoint import check_line, run_node
 from fullpass.kubeflow.runtime.executor_input import ABSENT, name_values, parse_message, write_output

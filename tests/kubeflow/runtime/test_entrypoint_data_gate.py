@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from fullpass.base.tfx_line import line
+from fullpass.components.library_versions import line
 from fullpass.kubeflow.runtime import termination
 
 pytestmark = pytest.mark.integration

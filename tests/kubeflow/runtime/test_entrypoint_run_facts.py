@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fullpass.base.tfx_line import line
+from fullpass.components.library_versions import line
 from fullpass.kubeflow.compile.package_builder import package_facts
 from fullpass.kubeflow.protocol import FACTS_VARIABLE, unpack
 from fullpass.kubeflow.runtime.entrypoint import COMMIT_VARIABLE, provide_run_facts

@@ -24,7 +24,7 @@ from typing import Any
 import tensorflow as tf
 
 from fullpass.base import state_file
-from fullpass.base.seals import Seal, damage_of
+from fullpass.base.state_file import Seal, damage_of
 from fullpass.trainer.records.blocks import Layout, Packed, join_and_free, unpack_bytes
 
 LOCK = "lock"

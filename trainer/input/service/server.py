@@ -11,7 +11,7 @@ from typing import NoReturn
 import tensorflow as tf
 
 from fullpass.base.errors import UserError
-from fullpass.base.stop_signals import stop_signals
+from fullpass.base.processes import stop_signals
 
 Log = Callable[[str], None]
 

@@ -403,7 +403,7 @@ COLLECT_AND_DIE = """
 import os, shutil, signal, sys
 from pathlib import Path
 from fullpass.pipeline.registry.retention import collect, records
-from fullpass.base import link_safe_files
+from fullpass.base import folders
 from fullpass.pipeline.registry.retention.collect import NextRun
 from fullpass.pipeline.registry.retention.records import Policy
 root, target, when = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
@@ -418,7 +418,7 @@ if when == "records":
             die()
     records._delete = then_die
 elif when == "between":
-    link_safe_files.remove = die
+    folders.remove = die
 else:
     # In the middle of the examples of span 1.
     remove = shutil.rmtree
@@ -427,7 +427,7 @@ else:
             (Path(path) / "quarantine.parquet").unlink()
             die()
         remove(path)
-    link_safe_files.shutil.rmtree = partly
+    folders.shutil.rmtree = partly
 collect.collect(root, target, Policy(1, 0), NextRun((3, 4)))
 """
 

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
-from fullpass.base import notebook_html as html
+from fullpass.components.pages import notebook_html as html
 
 WILD = '<script>alert("x")</script>&amp;\udcff'
 

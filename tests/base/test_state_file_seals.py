@@ -2,7 +2,7 @@
 
 import pytest
 
-from fullpass.base.seals import Seal, damage_of, seal_of
+from fullpass.base.state_file import Seal, damage_of, seal_of
 
 
 def test_a_file_is_sealed_by_its_size_and_crc32c(tmp_path):

@@ -10,7 +10,7 @@ from tests import REPOSITORY
 
 WAITS = """
 import os, signal, threading, time
-from fullpass.base.stop_signals import stop_signals
+from fullpass.base.processes import stop_signals
 
 other = threading.Thread(target=time.sleep, args=[60], daemon=True)
 other.start()

@@ -5,7 +5,7 @@ import platform
 import tensorflow as tf
 import tfx
 
-from fullpass.base.tfx_line import is_same, line
+from fullpass.components.library_versions import is_same, line
 
 
 def test_the_line_is_that_of_the_imported_libraries():
