@@ -23,25 +23,25 @@ from fullpass.components.evaluation.class_results import FILE as CLASSES_FILE
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import is_blessed, judge_metrics
 from fullpass.components.evaluation.forecast_baselines import baselines_of
-from fullpass.components.evaluation.last_blessed import why_not_measured
 from fullpass.components.evaluation.measure_rows import measured_of
 from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, FILE, measured_json, read_measured
-from fullpass.components.evaluation.regression_errors import regression_errors
 from fullpass.components.evaluation.score_curves import FILE as CURVES_FILE
-from fullpass.components.evaluation.shown_files import DEPENDENCE_FILE, ERRORS_FILE, TEXTS_FILE
+from fullpass.components.evaluation.shown_files import DEPENDENCE_FILE, ERRORS_FILE, TEXTS_FILE, regression_errors
 from fullpass.components.evaluation.slice_states import SliceAccumulator, SliceState
 from fullpass.components.ingest.component import rows_of_split, with_rows
 from fullpass.components.ingest.writing.record_writer import PENDING
 from fullpass.components.internals.tfx_internals import artifact_utils, base_beam_executor
 from fullpass.components.transform.component import serving_model, split_files
-from fullpass.preprocessing.columns.raw_columns import RawColumn, span_in_row_ids
+from fullpass.preprocessing.columns.raw_columns import RawColumn, raw_columns, span_in_row_ids
 from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.trainer.export.export_files import read_description
 from fullpass.trainer.export.run_provenance import TRAINING_FILE
 
 if TYPE_CHECKING:
     from fullpass.components.evaluation.score_rows import EvaluateFiles
 
 SPLIT = "eval"
+_KINDS = {"number": "a number", "string": "text", "vector": "a vector"}
 
 
 class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
@@ -193,3 +193,28 @@ class Evaluator(
             model_run=model_run,
             baseline_model=baseline_model,
         )
+
+
+def why_not_measured(export: str, config: PreprocessingConfig) -> str:
+    """Returns why a model cannot be measured on the rows of a pipeline; "" if it can.
+
+    The rows contain the columns that the pipeline reads. A model would take any other column as missing in every row,
+    and seem worse than it is.
+
+    Args:
+        export: The folder of its SavedModel; an early release has not described its columns.
+        config: Features and label of the pipeline.
+    """
+    described = read_description(export)
+    if described is None:
+        return ""
+    told, label = f"{described['label']} ({described['task']})", f"{config.label.column} ({config.label.task})"
+    if told != label:
+        return f"the last blessed model predicts {told}, and this pipeline {label}"
+    rows = raw_columns(config)
+    if absent := [column["name"] for column in described["columns"] if column["name"] not in rows]:
+        return f"the last blessed model reads {', '.join(absent)}, which this pipeline no longer reads"
+    for name, kind in ((column["name"], column["type"]) for column in described["columns"]):
+        if (here := rows[name].type) != kind:
+            return f"the last blessed model reads {name} as {_KINDS[kind]}, and this pipeline as {_KINDS[here]}"
+    return ""

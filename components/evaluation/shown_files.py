@@ -1,13 +1,21 @@
-"""The files of an evaluation that only the report shows: partial dependence, and texts. Reading needs no TensorFlow."""
+"""What an evaluation shows in the report alone: partial dependence, texts, and the errors of a regression.
+
+Reading the files needs no TensorFlow.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from fullpass.base.json_text import Number, read_parsed
+from fullpass.components.evaluation.scored_rows import Scored
 
 DEPENDENCE_FILE = "partial_dependence.json"
 TEXTS_FILE = "shown_texts.json"
 ERRORS_FILE = "regression_errors.json"
+_POINTS, _PARTS = 500, 10
+"""Rows and groups of rows of the errors of a regression."""
 
 
 @dataclass(frozen=True)
@@ -105,3 +113,25 @@ class RegressionErrors:
 def read_regression_errors(evaluation_uri: str) -> RegressionErrors | None:
     """Returns the errors; None if the task is no regression, or for an earlier release."""
     return read_parsed(RegressionErrors, f"{evaluation_uri}/{ERRORS_FILE}")
+
+
+def regression_errors(scored: Scored) -> RegressionErrors | None:
+    """Returns the errors of rows in the order of the sample, whose first rows are a sample too; None without rows."""
+    rows = scored.chosen((scored.weights > 0) & np.isfinite(scored.labels) & np.isfinite(scored.scores))
+    if not len(rows.labels):
+        return None
+    parts = np.array_split(np.argsort(rows.scores, kind="stable"), min(_PARTS, len(rows.labels)))
+    return RegressionErrors(
+        len(rows.labels),
+        tuple(rows.labels[:_POINTS].tolist()),
+        tuple(rows.scores[:_POINTS].tolist()),
+        tuple(_decile(rows.chosen(part)) for part in parts),
+    )
+
+
+def _decile(rows: Scored) -> Decile:
+    residuals, shares = rows.labels - rows.scores, rows.weights / rows.weights.sum()
+    mean = float(shares @ residuals)
+    count = len(residuals)
+    error = np.sqrt(count / (count - 1) * (shares**2 @ (residuals - mean) ** 2)) if count > 1 else np.nan
+    return Decile(float(shares @ rows.scores), mean, float(error))

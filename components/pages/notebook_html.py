@@ -1,13 +1,19 @@
-"""What a notebook shows of an object, as HTML: facts and tables, escaped, readable on a light and a dark page."""
+"""What a notebook shows of an object, as HTML: facts and tables, escaped, readable on a light and a dark page.
+
+A result that is a page itself is shown in a frame of its own.
+"""
 
 import math
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from markupsafe import Markup, escape
+
+from fullpass.base.files import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,3 +83,30 @@ def _number(cell: object) -> object:
 def _clean(cell: object) -> Markup:
     """Returns text without the lone surrogates that Python uses for bytes that are not UTF-8: a page has none."""
     return cell if isinstance(cell, Markup) else escape(str(cell).encode(errors="backslashreplace").decode())
+
+
+class ShownPage(ABC):
+    """The base of results that have a page, a title, and JSON data."""
+
+    @property
+    @abstractmethod
+    def page(self) -> str:
+        """The page: one HTML file without external resources, light and dark."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """One line about the result."""
+
+    @abstractmethod
+    def record(self) -> dict[str, Any]:
+        """Returns the result as JSON data."""
+
+    def write(self, file: Path | str) -> Path:
+        """Writes the page and returns its path."""
+        write_atomically(Path(file), self.page.encode())
+        return Path(file)
+
+    def _repr_html_(self) -> str:
+        frame = Markup('<iframe srcdoc="{}" style="width:100%;height:60em;border:0"></iframe>').format(self.page)
+        return block(self.title, frame)

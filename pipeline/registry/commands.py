@@ -37,8 +37,8 @@ from fullpass.pipeline.startup import large_imports, noise_to, without_keras
 if TYPE_CHECKING:
     import numpy as np
 
+    from fullpass.components.pages.notebook_html import ShownPage
     from fullpass.components.predict.predict import Exported
-    from fullpass.pipeline.registry.shown_page import ShownPage
 
 Shown = TypeVar("Shown", bound="ShownPage")
 _Named = Annotated[

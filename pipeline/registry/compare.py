@@ -15,7 +15,8 @@ from fullpass.components.evaluation.confidence import half_width
 from fullpass.components.evaluation.measure_rows import in_batches, measure_rows, sampled
 from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, MeasuredRows
 from fullpass.components.evaluation.metrics import metric_named
-from fullpass.components.evaluation.regression_errors import regression_errors
+from fullpass.components.evaluation.shown_files import regression_errors
+from fullpass.components.pages.notebook_html import ShownPage
 from fullpass.components.pages.render import render_page
 from fullpass.components.report.classes import ShownClasses, classes_section
 from fullpass.components.report.curves import curve_charts
@@ -23,7 +24,6 @@ from fullpass.components.report.regression import ShownErrors, errors_section
 from fullpass.pipeline.printing import simple_table
 from fullpass.pipeline.registry.compared_model import ComparedModel, find_model
 from fullpass.pipeline.registry.config_diff import Change, Settings, differences
-from fullpass.pipeline.registry.shown_page import ShownPage
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,14 +13,14 @@ from fullpass.base.errors import UserError
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import Measured, Slice, Verdict, judge_metrics
 from fullpass.components.evaluation.measure_rows import chosen, in_batches, measure_rows, sampled
-from fullpass.components.evaluation.regression_errors import regression_errors
+from fullpass.components.evaluation.shown_files import regression_errors
+from fullpass.components.pages.notebook_html import ShownPage
 from fullpass.components.pages.render import render_page
 from fullpass.components.report.classes import ShownClasses, classes_section
 from fullpass.components.report.curves import curve_charts
 from fullpass.components.report.regression import ShownErrors, errors_section
 from fullpass.pipeline.printing import simple_table
 from fullpass.pipeline.registry.compared_model import ComparedModel, find_model
-from fullpass.pipeline.registry.shown_page import ShownPage
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,10 +18,9 @@ from tensorflow_transform.tf_metadata import schema_utils
 from fullpass.base import state_file
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.writing.shards import ShardLayout
-from fullpass.components.transform import column_writer
+from fullpass.components.transform import full_pass
 from fullpass.components.transform.apply_graph import examples_of
-from fullpass.components.transform.column_writer import ColumnWriter
-from fullpass.components.transform.full_pass import FullPass, finish_full_pass, run_full_pass
+from fullpass.components.transform.full_pass import ColumnWriter, FullPass, finish_full_pass, run_full_pass
 from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.internals.beam_internals import local_pipeline
@@ -131,7 +130,7 @@ def test_all_rows_of_a_weight_come_in_their_order(tmp_path, size):
 
 @pytest.mark.usefixtures("never_parsed")
 def test_rows_beyond_the_size_of_a_file_go_to_another(tmp_path, monkeypatch):
-    monkeypatch.setattr(column_writer, "_FILE_BYTES", 1)
+    monkeypatch.setattr(full_pass, "_FILE_BYTES", 1)
     files = write(tmp_path, [batch_of(VALUES)] * 3)
     assert sorted(path.name for path in (tmp_path / "columns").iterdir()) == [
         *(f"train-{number:05d}.arrow" for number in range(3)),
@@ -182,7 +181,7 @@ def replace_key(file: Path, **keys: Any) -> None:
 @pytest.mark.parametrize("damage", [flip, cut, Path.unlink])
 @pytest.mark.parametrize("name", ["train-00001.arrow", "train.json"])
 def test_the_examples_are_read_where_columns_are_damaged(tmp_path, monkeypatch, caplog, damage, name):
-    monkeypatch.setattr(column_writer, "_FILE_BYTES", 1)
+    monkeypatch.setattr(full_pass, "_FILE_BYTES", 1)
     files = write(tmp_path, [batch_of(VALUES)] * 3)
     damage(tmp_path / "columns" / name)
     with caplog.at_level(logging.WARNING):

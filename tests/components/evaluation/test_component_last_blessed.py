@@ -5,9 +5,9 @@ import json
 import pytest
 
 from fullpass.base import state_file
+from fullpass.components.evaluation.component import why_not_measured
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import read_verdict
-from fullpass.components.evaluation.last_blessed import why_not_measured
 from fullpass.components.evaluation.measured_metrics import read_measured
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
 from fullpass.trainer.export.export_files import DESCRIPTION

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from fullpass.base.json_text import to_json_text
-from fullpass.components.evaluation.regression_errors import regression_errors
 from fullpass.components.evaluation.scored_rows import Scored
-from fullpass.components.evaluation.shown_files import ERRORS_FILE, read_regression_errors
+from fullpass.components.evaluation.shown_files import ERRORS_FILE, read_regression_errors, regression_errors
 
 
 def test_a_decile_is_a_tenth_of_the_rows_by_prediction(tmp_path):
