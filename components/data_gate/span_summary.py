@@ -1,4 +1,9 @@
-"""The summary of a span: its row count and the distribution of every series. It is computed once for all windows."""
+"""The summary of a span: its row count and the distribution of every series. It is computed once for all windows.
+
+The store is a history, not a cache like that of the analysis (`transform/analyzer_cache.py`): the gate compares with
+spans that have left the window, so the newest spans are kept by number and found by a listing. States of the analysis
+are found by the fingerprint of a span alone, and kept by last use. Both write to a `folders.Folder`.
+"""
 
 import gzip
 import hashlib

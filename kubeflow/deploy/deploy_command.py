@@ -12,6 +12,11 @@ from typer import Argument, Option
 from fullpass.base.errors import UsageError, UserError
 from fullpass.base.files import write_atomically
 from fullpass.components.ingest.spans.spans import span_unit
+from fullpass.kubeflow.compile.look_ups import schedule_time
+from fullpass.kubeflow.compile.package import to_yaml
+from fullpass.kubeflow.deploy import recurring_runs
+from fullpass.kubeflow.deploy import submit as verb
+from fullpass.kubeflow.deploy.api_requests import Cluster
 from fullpass.kubeflow.deploy.connection import HOST, client
 from fullpass.kubeflow.protocol import NEW, SCHEDULED, SPAN, name_of_prediction
 from fullpass.pipeline.authoring.checks.check import load_checked
@@ -23,7 +28,6 @@ from fullpass.pipeline.startup import noise_to
 
 if TYPE_CHECKING:
     from fullpass.kubeflow.compile.compile import Compiled
-    from fullpass.kubeflow.deploy.api_requests import Cluster
     from fullpass.kubeflow.environment import Environment
 
 _Env = Annotated[Path, Option(help="The environment file: image, resources, secrets, volumes.")]
@@ -85,8 +89,6 @@ def submit(
 
     loaded = load_checked(file, runs_here=False)
     package = compile_quietly(loaded, load_environment(env), predict=predict).package
-    from fullpass.kubeflow.deploy import submit as verb
-
     if span is not None and SPAN not in package.parameters:
         if predict:
             raise UsageError(f"--span {span}: a prediction has a date: --param date=2026-01-02.")
@@ -123,21 +125,16 @@ def apply(
     dry_run: Annotated[bool, Option("--dry-run", help="Show the plan and change nothing.")] = False,
 ) -> None:
     """Create the YAML's schedule in Kubeflow. An unchanged schedule is kept; a changed one is replaced."""
-    from fullpass.kubeflow.compile.look_ups import schedule_time
     from fullpass.kubeflow.environment import load_environment
 
     loaded, environment = load_checked(file, runs_here=False), load_environment(env)
     by_time = schedule_time(loaded.config.schedule, span_unit(loaded.config.data), environment.config.kubeflow)
     cron = _cron_of_prediction(environment) if predict else _cron_line(loaded, by_time=bool(by_time))
     package = compile_quietly(loaded, environment, predict=predict).package
-    from fullpass.kubeflow.compile.package import to_yaml
-    from fullpass.kubeflow.deploy import recurring_runs
-    from fullpass.kubeflow.deploy.submit import RunSettings, run_parameters
-
     # Both values make a run fail if a model was already trained on the span (see recurring_runs.py).
     spans = [f"{SPAN}={SCHEDULED if by_time else NEW}"] if SPAN in package.parameters else []
-    given = run_parameters(package, [*spans, *(param or [])])
-    settings = RunSettings(experiment or package.name, service_account, given)
+    given = verb.run_parameters(package, [*spans, *(param or [])])
+    settings = verb.RunSettings(experiment or package.name, service_account, given)
     desired = recurring_runs.DesiredSchedule(package.name, six_fields(cron), to_yaml(package), settings)
     cluster = _cluster(host, namespace)
     planned = recurring_runs.plan(cluster, desired)
@@ -171,16 +168,12 @@ def list_(
 
         print_text(schedule_lines(load_checked(file, runs_here=False), root=root, runs=runs))
         return
-    from fullpass.kubeflow.deploy import recurring_runs
-
     name = load_checked(file, runs_here=False).config.name if file else None
     print_text(recurring_runs.table(_cluster(host, namespace).recurring_runs(name)))
 
 
 def _changes_schedule(summary: str, change: _Change, done: str) -> Callable[..., None]:
     def command(file: NeededFile, host: _Host = None, namespace: _Namespace = None, predict: _Predict = False) -> None:
-        from fullpass.kubeflow.deploy import recurring_runs
-
         name = load_checked(file, runs_here=False).config.name
         name = name_of_prediction(name) if predict else name
         recurring_runs.change(_cluster(host, namespace), name, change)
@@ -219,9 +212,7 @@ def _cron_of_prediction(environment: "Environment") -> str:
     return cron
 
 
-def _cluster(host: str | None, namespace: str | None) -> "Cluster":
-    from fullpass.kubeflow.deploy.api_requests import Cluster
-
+def _cluster(host: str | None, namespace: str | None) -> Cluster:
     return Cluster(client(host, os.environ), namespace)
 
 
@@ -236,8 +227,6 @@ def compile_(
 
     loaded, environment = load_checked(file, runs_here=False), load_environment(env)
     compiled = compile_quietly(loaded, environment, predict=predict)
-    from fullpass.kubeflow.compile.package import to_yaml
-
     write_atomically(output, to_yaml(compiled.package))
     print_text(f"{output}: {len(compiled.package.tasks)} tasks for Kubeflow Pipelines {environment.config.kubeflow}")
     for sentence in compiled.remarks:

@@ -11,6 +11,7 @@ from fullpass.base.json_text import to_json_text
 from fullpass.pipeline import options
 from fullpass.pipeline.authoring.checks.check import load_checked
 from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.diagnose.shorter_pipeline import check_place, write_pipeline
 from fullpass.pipeline.printing import print_data, print_text
 from fullpass.pipeline.startup import noise_to
 
@@ -50,7 +51,6 @@ def _input(loaded: Loaded, root: Path | None, seconds: float) -> tuple[dict[str,
 def _features(loaded: Loaded, root: Path | None, last: int | None, write: Path | None) -> tuple[dict[str, Any], str]:
     with noise_to(Path(os.devnull)):
         from fullpass.pipeline.diagnose.diagnose_features import diagnose_features, feature_lines, features_json
-        from fullpass.pipeline.diagnose.shorter_pipeline import check_place, write_pipeline
 
     if write is not None:
         check_place(loaded, write)

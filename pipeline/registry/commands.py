@@ -27,6 +27,7 @@ from fullpass.pipeline.authoring.checks.check import load_checked
 from fullpass.pipeline.authoring.loading.load import Loaded, load
 from fullpass.pipeline.printing import console, print_data, print_text, simple_table
 from fullpass.pipeline.registry import list_runs, list_versions
+from fullpass.pipeline.registry.compared_model import find_model
 from fullpass.pipeline.registry.locate_model import find_export, pushed_to, read_lineage, tree
 from fullpass.pipeline.registry.retention.collect import Freed, NextRun, collect
 from fullpass.pipeline.registry.retention.records import Policy
@@ -241,7 +242,6 @@ def _eval_rows(model: "Exported") -> "Iterator[Mapping[str, np.ndarray]]":
     """
     import tensorflow as tf
 
-    from fullpass.pipeline.registry.compared_model import find_model
     from fullpass.pipeline.registry.score_models import records_of
     from fullpass.trainer.input.raw_examples import dense_columns
 

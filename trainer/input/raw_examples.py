@@ -2,6 +2,9 @@
 
 `tf.io.parse_example` parses a batch in one call on all cores, in a quarter of the CPU time of tfx_bsl's decoder. It
 cannot distinguish an empty list from an absent feature; Ingest writes no empty lists.
+
+Others parse too, each where this parser cannot: an export in its own graph (`export/signatures.py`), and the analysis
+by TF Transform's Beam graph, which refuses batches that are not laid out as tfx_bsl's (`transform/read_examples.py`).
 """
 
 from collections.abc import Mapping, Sequence
