@@ -21,6 +21,7 @@ from fullpass.base.errors import UserError
 from fullpass.base.json_text import to_json_text
 from fullpass.components.ingest.readers.crashes import continue_in_fork
 from fullpass.components.ingest.spans.spans import find_window, has_spans, index_names
+from fullpass.components.pages.notebook_html import ShownPage
 from fullpass.components.predict.input_source import input_files, input_source, read_as_of
 from fullpass.pipeline import options
 from fullpass.pipeline.authoring.checks.check import load_checked
@@ -38,10 +39,9 @@ from fullpass.pipeline.startup import large_imports, noise_to, without_keras
 if TYPE_CHECKING:
     import numpy as np
 
-    from fullpass.components.pages.notebook_html import ShownPage
     from fullpass.components.predict.predict import Exported
 
-Shown = TypeVar("Shown", bound="ShownPage")
+Shown = TypeVar("Shown", bound=ShownPage)
 _Named = Annotated[
     Path, Option("--file", "-f", metavar="FILE|DIR", help="The YAML, or folder of models, of ids and numbers.")
 ]
