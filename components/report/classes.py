@@ -1,4 +1,7 @@
-"""What the report shows of classes: confusion matrices, a table of metrics, and curves one against the rest."""
+"""What the report shows of scores and classes: curves, confusion matrices, a table of metrics, one against the rest.
+
+The curves are ROC, precision-recall and calibration, as inline SVG.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,13 +11,15 @@ from markupsafe import Markup
 
 from fullpass.components.evaluation.class_results import Cell, ClassResults, OfClass
 from fullpass.components.evaluation.confidence import half_width
-from fullpass.components.evaluation.score_curves import Curve
-from fullpass.components.pages.charts import short_label
-from fullpass.components.report.curves import MODELS, curve_chart
+from fullpass.components.evaluation.score_curves import Curve, Curves
+from fullpass.components.pages.charts import COLORS, Square, figure, legend, short_label, svg, svg_line
 
+MODELS = ("new model", "last blessed")
 _LONGEST = 100
 _MOST_WITH_INTERVALS = 4
 """A matrix of more classes is too wide with the intervals of its cells; those of recall are in the table below it."""
+_AREA, _BOTTOM = Square(side=220, left=40), 35
+"""The drawing area of a chart, and the height of the labels below it."""
 
 
 @dataclass(frozen=True)
@@ -125,3 +130,50 @@ def _with_interval(value: float, error: float, form: str) -> str:
 
 def _name(text: str) -> str:
     return short_label(text, _LONGEST)
+
+
+def curve_charts(curves: Sequence[Curves | None], models: Sequence[str] = MODELS) -> tuple[Markup, ...]:
+    """Returns the charts; empty if no model has curves. curves: those of each model, in the order of their names."""
+    of_models = {name: one for name, one in zip(models, curves, strict=False) if one is not None}
+    if not of_models:
+        return ()
+    roc, precision, calibration = (
+        {name: getattr(one, field) for name, one in of_models.items()}
+        for field in ("roc", "precision_recall", "calibration")
+    )
+    return (
+        curve_chart(roc, x="false positive rate", y="true positive rate", label="ROC curve", diagonal=True),
+        curve_chart(precision, x="recall", y="precision", label="precision-recall curve"),
+        curve_chart(
+            calibration, x="mean score", y="share positive", label="calibration curve", diagonal=True, points=True
+        ),
+    )
+
+
+def curve_chart(
+    curves: Mapping[str, Curve], *, x: str, y: str, label: str, diagonal: bool = False, points: bool = False
+) -> Markup:
+    """Returns a square chart with one line per curve; up to two have a band of their 95 % intervals.
+
+    Args:
+        curves: Name -> curve; both axes range from 0 to 1.
+        diagonal: Whether to draw the line from (0, 0) to (1, 1).
+    """
+    parts = [_AREA.axes((0, 1), (0, 1), x, y)]
+    if diagonal:
+        parts.append(_AREA.line_across(0, 1))
+    for number, curve in enumerate(curves.values()):
+        parts.append(_line(curve, COLORS[number % len(COLORS)], points=points, band=len(curves) <= 2))
+    return figure(svg(_AREA.right + 10, _AREA.bottom + _BOTTOM, "".join(parts), label), legend(list(curves)))
+
+
+def _line(curve: Curve, color: str, *, points: bool, band: bool) -> str:
+    known = [p for p in zip(curve.x, curve.y, curve.error, strict=True) if math.isfinite(p[0]) and math.isfinite(p[1])]
+    drawn = svg_line([_AREA.at(x, y) for x, y, _ in known], color, dots=points)
+    if not band:
+        return drawn
+    half_widths = [0.0 if math.isnan(error) else half_width(error) for _, _, error in known]
+    above = [_AREA.at(x, min(y + far, 1.0)) for (x, y, _), far in zip(known, half_widths, strict=True)]
+    below = [_AREA.at(x, max(y - far, 0.0)) for (x, y, _), far in zip(known, half_widths, strict=True)]
+    area = f'<polygon fill="{color}" fill-opacity="0.2" points="{" ".join([*above, *below[::-1]])}"/>'
+    return area + drawn

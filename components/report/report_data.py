@@ -30,8 +30,7 @@ from fullpass.components.ingest.writing.manifest import (
 )
 from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.components.pages.charts import bar_chart, histogram, line_chart, short_label
-from fullpass.components.report.classes import ShownClasses, classes_section
-from fullpass.components.report.curves import curve_charts
+from fullpass.components.report.classes import ShownClasses, classes_section, curve_charts
 from fullpass.components.report.dependence import ShownDependence, dependence_section
 from fullpass.components.report.identity import ReportIdentity, identity
 from fullpass.components.report.regression import ShownErrors, errors_section

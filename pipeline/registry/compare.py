@@ -18,8 +18,7 @@ from fullpass.components.evaluation.metrics import metric_named
 from fullpass.components.evaluation.shown_files import regression_errors
 from fullpass.components.pages.notebook_html import ShownPage
 from fullpass.components.pages.render import render_page
-from fullpass.components.report.classes import ShownClasses, classes_section
-from fullpass.components.report.curves import curve_charts
+from fullpass.components.report.classes import ShownClasses, classes_section, curve_charts
 from fullpass.components.report.regression import ShownErrors, errors_section
 from fullpass.pipeline.printing import simple_table
 from fullpass.pipeline.registry.compared_model import ComparedModel, find_model

@@ -24,9 +24,8 @@ from fullpass.components.evaluation.shown_files import ColumnDependence, Depende
 from fullpass.components.ingest.writing.manifest import QUARANTINE
 from fullpass.components.mlmd_values import ADDRESS
 from fullpass.components.pages.charts import histogram
-from fullpass.components.report.classes import classes_section
+from fullpass.components.report.classes import classes_section, curve_chart, curve_charts
 from fullpass.components.report.component import render
-from fullpass.components.report.curves import curve_chart, curve_charts
 from fullpass.components.report.dependence import dependence_section
 from fullpass.components.report.identity import identity
 from fullpass.components.report.model_card import model_card, to_html, to_markdown
