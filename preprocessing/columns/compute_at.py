@@ -17,7 +17,7 @@ from fullpass.preprocessing.columns.raw_columns import (
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.base_feature import ComputeAt
 from fullpass.preprocessing.features.cross import Cross
-from fullpass.preprocessing.features.feature import CategoryFeature, TargetFeature
+from fullpass.preprocessing.features.feature import TargetFeature
 
 COMPUTE_AT_ORDER: tuple[ComputeAt, ...] = ("transform", "input", "model")
 """The placements in the order in which an example passes them."""
@@ -98,6 +98,6 @@ def _reads_text(name: str, config: PreprocessingConfig, types: Mapping[str, str]
     if feature is None:
         return True
     wanted = feature_columns(name, feature)
-    if isinstance(feature, CategoryFeature) or set(wanted.values()) & {"string", "token", "image"}:
+    if set(wanted.values()) & {"string", "token", "image"}:
         return True
     return any(types.get(column) == "string" for column in with_source_columns(wanted, config.derive))

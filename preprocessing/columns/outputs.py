@@ -11,7 +11,7 @@ from typing import Any
 
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.feature import CategoryFeature, Feature
-from fullpass.preprocessing.features.output import Output, ids_output, transformed_name, weight_name
+from fullpass.preprocessing.features.output import Output, transformed_name, weight_name
 
 LABEL = "label"
 """Transformed label: float32 [batch] (binary 0/1, regression), int64 [batch] (multiclass, class ids from 0) or float32
@@ -52,10 +52,7 @@ def outputs(config: PreprocessingConfig) -> tuple[Output, ...]:
         for name, feature in config.features.items()
         for output in _outputs_of(name, feature, config)
     ]
-    of_crosses = [
-        ids_output(c.feature_name, c.encoding, unseen=1 + (c.vocabulary.oov_buckets if c.vocabulary is not None else 0))
-        for c in config.crosses
-    ]
+    of_crosses = [output for cross in config.crosses for output in cross.outputs()]
     return (*of_features, *of_crosses)
 
 

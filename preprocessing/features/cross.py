@@ -1,11 +1,12 @@
 """Crosses: categories that are combinations of features."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 
 from fullpass.preprocessing.features.ids import Encoding, Vocabulary
+from fullpass.preprocessing.features.output import Output, ids_output
 from fullpass.preprocessing.spec import Count, Name, Spec
 
 
@@ -48,3 +49,8 @@ class Cross(Spec):
     def feature_name(self) -> str:
         """The name of the crossed feature."""
         return self.name or "_x_".join(self.inputs)
+
+    def outputs(self) -> Iterator[Output]:
+        """Yields its ids."""
+        unseen = 1 + (self.vocabulary.oov_buckets if self.vocabulary is not None else 0)
+        yield ids_output(self.feature_name, self.encoding, unseen)
