@@ -21,8 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fullpass.base import folders, state_file
+from fullpass.base import state_file
 from fullpass.base.errors import UserError
+from fullpass.base.folders import entries, open_lock, remove
 from fullpass.base.redact import redact_tree
 from fullpass.trainer.export.export_files import DESCRIPTION, ORIGIN, read_description, verify_export
 
@@ -192,13 +193,13 @@ def refresh_of(version: Path) -> str:
 @contextlib.contextmanager
 def _locked(target: Path) -> Iterator[None]:
     """Locks out other pushes and rollbacks, removes the leftovers of killed ones, and sets `current` at the end."""
-    lock = folders.open_lock(target / _LOCK)
+    lock = open_lock(target / _LOCK)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         _refuse_strays(target)
         for name in (_PENDING, _REMOVED):
-            for left in folders.entries(target.resolve(), f"{name}*"):
-                folders.remove(left)
+            for left in entries(target.resolve(), f"{name}*"):
+                remove(left)
         try:
             yield
         finally:

@@ -147,8 +147,8 @@ def find_unneeded(root: Path, records: MetadataRecords, kept: Kept, next_run: Ne
         UserError: An artifact lies outside the root.
     """
     layout = RootLayout(root)
-    folders = _artifact_folders(root, records)
-    needed = {folders[artifact] for artifact in kept.files if artifact in folders}
+    located = _artifact_folders(root, records)
+    needed = {located[artifact] for artifact in kept.files if artifact in located}
     nodes = {execution.node for execution in records.executions.values()}
     fingerprints = {str(records.artifacts[artifact].properties.get("fingerprint")) for artifact in kept.files}
     runs = {run.name for run in records.runs if run.id in kept.runs}
@@ -195,17 +195,17 @@ def resolve_in_root(root: Path, path: Path) -> Path:
 
 
 def _artifact_folders(root: Path, records: MetadataRecords) -> dict[int, Path]:
-    folders: dict[int, Path] = {}
+    located: dict[int, Path] = {}
     for artifact in records.artifacts.values():
         if artifact.state == LIVE:
-            folders[artifact.id] = resolve_in_root(root, Path(artifact.uri))
-            if not folders[artifact.id].is_relative_to(root):
+            located[artifact.id] = resolve_in_root(root, Path(artifact.uri))
+            if not located[artifact.id].is_relative_to(root):
                 raise UserError(
                     f"{RootLayout(root).metadata} records an artifact at {artifact.uri}, which is outside {root}: "
                     "the root was copied or moved, or is mounted elsewhere. Nothing was removed. Call gc on the "
                     "machine that made the runs."
                 )
-    return folders
+    return located
 
 
 def _of_node(folder: Path, needed: Collection[Path], executions: Collection[int]) -> Iterator[Unneeded]:
