@@ -230,8 +230,7 @@ class TrainingConfig(Spec):
     """Stops when the log loss of the validation rows (regression: root mean squared error, or `training.loss`) no
     longer falls; null trains all epochs. The best epoch is exported in any case."""
     warm_start: Literal["none", "blessed"] | Name = "none"
-    """Initial weights (docs/retraining.md). blessed: those of the last blessed model, if any. Other text: the folder of
-    an exported model."""
+    """Initial weights (docs/retraining.md); other text is the folder of an export."""
     seed: NonNegative = 1
     """Seed of weights and shuffle. On one CPU the same inputs give the same model."""
     checkpoint: CheckpointConfig | None = CheckpointConfig()

@@ -32,6 +32,8 @@ _ELSEWHERE = {
     "crosses": "transforms.md#crosses",
     "data.derive": "expressions.md",
     "evaluation.metrics": "#metrics",
+    "features.*.parts": "#dates",
+    "features.*.transforms": "#transforms",
 }
 """Paths that are documented elsewhere."""
 _TEMPLATES = jinja2.Environment(loader=jinja2.FileSystemLoader(Path(__file__).parent), undefined=jinja2.StrictUndefined)

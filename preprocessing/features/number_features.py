@@ -170,7 +170,7 @@ image: {type: vector, column: pixels, width: 784, transforms: [z_score, {pca: {d
     width: Count | None = None
     """Numbers per example in one column of lists."""
     transforms: tuple[VectorTransform, ...] = (VectorZScore(),)
-    """Applied in order; `[]` leaves the vector unchanged."""
+    """z_score and pca, applied in order; `[]` leaves the vector unchanged."""
 
     @model_validator(mode="after")
     def _one_source(self) -> "VectorFeature":
