@@ -111,8 +111,7 @@ ImageEncoder = Annotated[Cnn | Pretrained | UserEncoder, SelectedBy()]
 class ImageFeature(BaseFeature):
     """An image (docs/images.md). Raw: the bytes of a JPEG, PNG, GIF or BMP file, or `pixels`.
 
-    Transformed: uint8 [batch, height, width, channels], 0 to 255; black if missing. One that cannot be decoded is a bad
-    row.
+    Transformed: uint8 [batch, height, width, channels], 0 to 255; black if missing.
     """
 
     example: ClassVar[str] = """\
