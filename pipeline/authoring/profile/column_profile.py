@@ -164,7 +164,7 @@ def _of_numbers(name: str, values: ValueCounts) -> ColumnProfile:
         raise ValueError(f"{name}: no numbers, though {values.number_share:.0%} of its values are")
     words = words_of(name)
     whole = numbers if not bad else None  # A category with another value than numbers is one of texts.
-    if any(re.fullmatch(r"0\d+", text) for text in values.texts):
+    if any(text.startswith("0") and text[1:].isdecimal() for text in values.texts):
         return _id_or_category(name, values, "digits with leading zeros are codes")
     if numbers.whole and words & ID_WORDS and hardly_repeats(values):
         return ColumnProfile(name, "id", "a different whole number in nearly every row", values, numbers)

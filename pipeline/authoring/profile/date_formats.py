@@ -4,7 +4,7 @@ import itertools
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -25,9 +25,11 @@ _WHOLE = (
     "%a %b %d %H:%M:%S %Y", "%a, %d %b %Y %H:%M:%S %z", "%d/%b/%Y:%H:%M:%S %z", "%a %b %d %H:%M:%S %z %Y",
     *_DIGITS, "%Y-%m", "%Y/%m", "%m/%Y", "%b %Y", "%B %Y", "%H:%M:%S", "%H:%M", "%I:%M %p",
 )  # fmt: skip
-_CANDIDATES = ("iso", *(day + time for day, time in itertools.product(_DAYS, _TIMES)), *_WHOLE)
+CANDIDATES = ("iso", *(day + time for day, time in itertools.product(_DAYS, _TIMES)), *_WHOLE)
+"""The formats that are looked for."""
 _TIME_NAME = re.compile(r"time|date|stamp|epoch|(^|_)(at|ts|when)$", re.IGNORECASE)
 _EPOCHS = (("epoch_seconds", 1.0), ("epoch_millis", 1e-3))
+_PLAIN_NUMBER = re.compile(r"[+-]?[0-9]*\.?[0-9]*")
 _TRIED = 40
 _ENOUGH = 0.95
 _YEAR_1900, _YEAR_1990, _YEAR_2040, _YEAR_2100 = (
@@ -93,18 +95,25 @@ def _fitting(values: ValueCounts) -> list[str]:
 
 def _matches(values: ValueCounts, tried: np.ndarray) -> list[tuple[str, np.ndarray]]:
     """Returns the formats that any of the tried values, int [tried], fits, and which of these do, bool [tried]."""
-    texts = [values.texts[index] for index in tried]
-    if not any(any(c.isdigit() for c in text) for text in texts):
-        return []
-    matches = ((text, np.array([bool(_pattern(text).match(value)) for value in texts])) for text in _CANDIDATES)
-    return [(text, fits) for text, fits in matches if fits.any()]
+    formats = [formats_of(values.texts[index]) for index in tried]
+    found = frozenset[str]().union(*formats)
+    return [(text, np.array([text in of for of in formats])) for text in CANDIDATES if text in found]
+
+
+@lru_cache(maxsize=10_000)
+def formats_of(value: str) -> frozenset[str]:
+    """Returns the candidates that a value fits. A plain number fits no other than `iso` and digits."""
+    if not any(c.isdigit() for c in value):
+        return frozenset()
+    candidates = ("iso", *_DIGITS) if _PLAIN_NUMBER.fullmatch(value) else CANDIDATES
+    return frozenset(text for text in candidates if _pattern(text).match(value))
 
 
 def mixed_formats(values: ValueCounts) -> str:
     """Returns the two date formats of a column that has no single one, as text for people; empty without them.
 
     Together they fit 95 % of the present rows, and the rarer one alone at least 5 %. Of formats that fit equally many
-    values, the first of `_CANDIDATES` is named.
+    values, the first of `CANDIDATES` is named.
     """
     # Values that are equally often are in alphabetical order, and so in that of their formats.
     tried = np.unique(np.linspace(0, values.distinct - 1, _TRIED).astype(int))

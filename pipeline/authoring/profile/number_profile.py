@@ -92,7 +92,8 @@ def missing_tokens(values: ValueCounts) -> tuple[str, ...]:
     no values, and placeholders: numbers far from all others that occur often, and -99, -999 ... In other columns, these
     are only words that are hardly ever a value.
     """
-    known = [text for text in values.texts if text.lower() in _WORDS]
+    words = np.flatnonzero(~np.isfinite(values.numbers)).tolist()
+    known = [values.texts[index] for index in words if values.texts[index].lower() in _WORDS]
     with_words, values = values, values.without(known)
     if 2 * values.present < with_words.present:
         values = with_words
@@ -102,7 +103,8 @@ def missing_tokens(values: ValueCounts) -> tuple[str, ...]:
         if written is None:
             return tuple(t for t in known if t in SURE_WORDS and not (t == "NA" and has_code_na(with_words)))
         numbers = written.numbers
-    other = np.isnan(numbers) & [not any(c.isdigit() for c in text) for text in values.texts]
+    other = np.isnan(numbers)
+    other[other] = [not any(c.isdigit() for c in text) for text in values.examples(other, most=len(other))]
     others = list(values.examples(other, most=len(other)))
     if len(others) > _MOST_OTHER_WORDS or are_values(values, numbers, other):
         others = []
@@ -111,8 +113,10 @@ def missing_tokens(values: ValueCounts) -> tuple[str, ...]:
 
 def has_code_na(values: ValueCounts) -> bool:
     """Returns whether NA is a value among codes of two capital letters, as in AF, EU, NA, SA."""
+    if "NA" not in values.known:
+        return False
     others = [text for text in values.texts if text not in SURE_WORDS]
-    return "NA" in values.texts and len(others) >= _FEWEST_CODES and all(_CODE.fullmatch(text) for text in others)
+    return len(others) >= _FEWEST_CODES and all(_CODE.fullmatch(text) for text in others)
 
 
 def are_values(values: ValueCounts, numbers: np.ndarray, words: np.ndarray) -> bool:
@@ -125,9 +129,9 @@ def are_values(values: ValueCounts, numbers: np.ndarray, words: np.ndarray) -> b
         words: bool [values].
     """
     count = int((~np.isnan(numbers)).sum())
-    letters = np.array([len(text) == 1 and text.isalpha() for text in values.texts], dtype=bool) & words
     if not words.any() or values.present < _FEWEST_ROWS:
         return False
+    letters = values.where(lambda text: len(text) == 1 and text.isalpha()) & words
     often = values.counts[words].max() >= _OFTEN * values.present
     return often and bool(count < _PER_WORD * words.sum() or (letters.any() and count <= _FEW_NUMBERS))
 

@@ -237,7 +237,7 @@ def _with_missing(found: FoundSource, values: Mapping[str, ValueCounts]) -> tupl
     column.
     """
     tokens = {name: missing_tokens(column) for name, column in values.items()}
-    sure = SURE_WORDS.difference(*(set(values[name].texts).difference(of) for name, of in tokens.items()))
+    sure = SURE_WORDS.difference(*((SURE_WORDS & values[name].known).difference(of) for name, of in tokens.items()))
     everywhere = list(dict.fromkeys(token for of in tokens.values() for token in of if token in sure))
     alone = {name: [t for t in of if t not in sure] for name, of in tokens.items() if not sure.issuperset(of)}
     known = {n: v.without([*everywhere, *alone.get(n, ())]) for n, v in values.items()}
@@ -259,4 +259,4 @@ def _why_missing(name: str, values: ValueCounts, kept: ValueCounts, tokens: Sequ
 
 
 def _rows_with(values: Mapping[str, ValueCounts], token: str) -> int:
-    return sum(int(v.counts[v.texts.index(token)]) for v in values.values() if token in v.texts)
+    return sum(int(v.counts[v.texts.index(token)]) for v in values.values() if token in v.known)

@@ -54,6 +54,11 @@ class ValueCounts:
         return 1 - self.present / self.rows if self.rows else 0.0
 
     @cached_property
+    def known(self) -> frozenset[str]:
+        """The values, to look them up."""
+        return frozenset(self.texts)
+
+    @cached_property
     def numbers(self) -> np.ndarray:
         """float64 [values], the number that ingest reads from each value; NaN where it is no number."""
         return read_numbers(pa.array(self.texts, pa.string()), missing=(), decimal=self.decimal)[0]
@@ -72,8 +77,12 @@ class ValueCounts:
         """
         known = np.flatnonzero(~np.isnan(self.numbers)).tolist()
         exact = {exact_number(self.texts[index], float(self.numbers[index])) for index in known}
+        return len(exact), self._kept
+
+    @cached_property
+    def _kept(self) -> int:
         with np.errstate(over="ignore"):
-            return len(exact), len(np.unique(self.numbers[known].astype(np.float32)))
+            return len(np.unique(self.numbers[~np.isnan(self.numbers)].astype(np.float32)))
 
     @property
     def differ_too_little(self) -> bool:
@@ -82,8 +91,8 @@ class ValueCounts:
         The few say that digits are lost that matter: of positions, amounts and times with many digits thousands of
         values are left, by which a model tells rows apart as well.
         """
-        different, kept = self.kept_by_float32
-        return 0 < 2 * kept <= different and kept < _FEW_KEPT
+        # The exact numbers are counted only where they can matter: that takes many times as long.
+        return 0 < self._kept < min(_FEW_KEPT, self.distinct) and 2 * self._kept <= self.kept_by_float32[0]
 
     @cached_property
     def same_numbers(self) -> np.ndarray:
@@ -91,12 +100,14 @@ class ValueCounts:
 
         3 and 3.0 do not count, as they are one token (`token_spelling`), nor do signs and exponents.
         """
-        known = self.numbers[~np.isnan(self.numbers)]
-        if len(np.unique(known)) == len(known):
-            return np.zeros(self.distinct, dtype=bool)
-        numbers = [_digits_of(text, self.decimal) for text in self.texts]
-        tokens = Counter(number for number, _ in set(zip(numbers, map(as_token, self.texts), strict=True)))
-        return np.array([bool(number) and tokens[number] > 1 for number in numbers])
+        same = np.zeros(self.distinct, dtype=bool)
+        _, index, spellings = np.unique(self.numbers, return_inverse=True, return_counts=True)
+        repeated = np.flatnonzero((spellings[index] > 1) & ~np.isnan(self.numbers)).tolist()
+        texts = [self.texts[position] for position in repeated]
+        numbers = [_digits_of(text, self.decimal) for text in texts]
+        tokens = Counter(number for number, _ in set(zip(numbers, map(as_token, texts), strict=True)))
+        same[repeated] = [bool(number) and tokens[number] > 1 for number in numbers]
+        return same
 
     @property
     def row_numbers(self) -> np.ndarray:
@@ -122,9 +133,9 @@ class ValueCounts:
 
     def without(self, tokens: Collection[str]) -> "ValueCounts":
         """Returns the column with the given values replaced by missing."""
-        kept = self.where(lambda text: text not in tokens)
-        if kept.all():
+        if self.known.isdisjoint(tokens):
             return self
+        kept = self.where(lambda text: text not in tokens)
         new_codes = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1).astype(np.int32)
         texts = tuple(text for text, keep in zip(self.texts, kept, strict=True) if keep)
         return ValueCounts(texts, self.counts[kept], new_codes[self.codes], self.decimal)
@@ -181,7 +192,12 @@ def count_values(column: pa.Array, *, decimal: str = ".") -> ValueCounts:
     order = pc.sort_indices(table, sort_keys=[("count", "descending"), ("text", "ascending")])
     new_codes = np.full(len(texts) + 1, -1, dtype=np.int32)
     new_codes[order.to_numpy()] = np.arange(len(texts), dtype=np.int32)
-    return ValueCounts(tuple(texts.take(order).to_pylist()), counts[order.to_numpy()], new_codes[codes], decimal)
+    return ValueCounts(
+        tuple(texts.take(order).to_numpy(zero_copy_only=False).tolist()),
+        counts[order.to_numpy()],
+        new_codes[codes],
+        decimal,
+    )
 
 
 def count_computed(result: np.ndarray) -> ValueCounts:

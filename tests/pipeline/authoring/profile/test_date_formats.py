@@ -1,9 +1,17 @@
+import re
 from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
-from fullpass.pipeline.authoring.profile.date_formats import differing_parts, find_dates, mixed_formats
+from fullpass.pipeline.authoring.profile.date_formats import (
+    CANDIDATES,
+    differing_parts,
+    find_dates,
+    formats_of,
+    mixed_formats,
+)
+from fullpass.preprocessing.dates.date_format import compile_format
 from tests.pipeline.authoring.tables import values_of
 
 
@@ -37,6 +45,11 @@ def test_the_format_of_dates_is_found(texts, format):
     found = find(texts)
     assert found.format == format
     assert found.share == 1
+
+
+@pytest.mark.parametrize("text", ["20240229", "20240229.0", "202402291305", "-3.25", "+1", "2024.5", "1.", ".5", "0"])
+def test_a_plain_number_fits_no_format_with_separators(text):
+    assert formats_of(text) == {one for one in CANDIDATES if re.match(compile_format(one).pattern, text, re.ASCII)}
 
 
 @pytest.mark.parametrize("texts", [["abc"], ["12", "13"], ["1.5"], ["20131399", "20130101"], ["20130101"], []])
