@@ -1,11 +1,12 @@
 """Reads TFRecord files of raw examples batch by batch, and reports the progress of a node."""
 
+import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TypeVar
 
-from fullpass.base.progress import report
+from fullpass.base.progress import counts_of_workers, report
 from fullpass.preprocessing.values.byte_batches import BATCH_BYTES
 from fullpass.trainer.records.record_files import record_batches
 
@@ -13,7 +14,7 @@ _Parsed = TypeVar("_Parsed")
 
 
 class RecordReader:
-    """Reads files and reports progress.
+    """Reads files, and reports the progress of all its copies together: Beam pickles one for each worker.
 
     Args:
         note: Text about the current step, shown with the progress.
@@ -25,7 +26,7 @@ class RecordReader:
         self._note = note
         self._rows = rows
         self._batch_rows, self._batch_bytes = batch_rows, batch_bytes
-        self._done = 0
+        self._done, self._copy = 0, ""
 
     def batches(self, path: str) -> Iterator[list[bytes]]:
         """Yields the serialized examples of a file; none for an empty path.
@@ -35,10 +36,12 @@ class RecordReader:
         """
         if not path:
             return
+        self._copy = self._copy or uuid.uuid4().hex
         for records in record_batches(path, rows=self._batch_rows, most_bytes=self._batch_bytes):
             yield records
             self._done += len(records)
-            report(self._done, self._rows, "rows", self._note)
+            counts = counts_of_workers(self._note.replace(" ", "-"), self._copy, [self._done])
+            report(int(sum(done for (done,) in counts)), self._rows, "rows", self._note)
 
     def parsed(self, path: str, parse: Callable[[list[bytes]], _Parsed]) -> Iterator[_Parsed]:
         """Yields parsed batches; a thread parses the next one while one is used, as both run C++ without the GIL."""

@@ -1,14 +1,10 @@
 """Progress and speed of an ingestion, over all its workers."""
 
-import contextlib
-import glob
 import os
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
-from fullpass.base.files import write_atomically
-from fullpass.base.progress import PROGRESS_FILE_VARIABLE, report
+from fullpass.base.progress import PROGRESS_FILE_VARIABLE, counts_of_workers, report
 from fullpass.components.ingest.sources.files import SourceFile
 
 _INTERVAL_SECONDS = 0.5
@@ -16,10 +12,7 @@ _MB = 1 << 20
 
 
 class ReadRate:
-    """Counts the rows and bytes that this process has read, and reports the sum over all processes of the node.
-
-    Each process writes its counts to its own file next to the node's progress file, so no process waits for another.
-    """
+    """Counts the rows and bytes that this process has read, and reports the sum over all processes of the node."""
 
     def __init__(self, files: Sequence[SourceFile]):
         self._total = sum(file.size for file in files) if all(file.size for file in files) else 0
@@ -34,14 +27,13 @@ class ReadRate:
             consumed: Number of bytes of its file so far; 0 if the reader does not report them.
         """
         now = time.time()
-        path = os.environ.get(PROGRESS_FILE_VARIABLE)
-        if not path or now - self._reported < _INTERVAL_SECONDS:
+        if PROGRESS_FILE_VARIABLE not in os.environ or now - self._reported < _INTERVAL_SECONDS:
             return
         self._reported = now
-        share = f"{self._rows + rows} {self._bytes + consumed} {self._started}"
-        with contextlib.suppress(OSError):  # a node must not fail because its progress cannot be written
-            write_atomically(Path(f"{path}.share-{os.getpid()}"), share)
-        rows, consumed, started = _sum(glob.glob(f"{glob.escape(path)}.share-*"))
+        of_process = (self._rows + rows, self._bytes + consumed, self._started)
+        shares = counts_of_workers("ingested", str(os.getpid()), of_process)
+        rows, consumed = (int(sum(share[index] for share in shares)) for index in (0, 1))
+        started = min(share[2] for share in shares)
         speed = f"{rows / max(now - started, 1e-3):,.0f} rows/s"
         if self._total and consumed:
             report(min(consumed, self._total) // _MB, -(-self._total // _MB), "MB", f"{rows:,} rows, {speed}, {note}")
@@ -52,13 +44,3 @@ class ReadRate:
         """Adds a completely read part to the counts; `size` is in bytes."""
         self._rows += rows
         self._bytes += size
-
-
-def _sum(paths: Sequence[str]) -> tuple[int, int, float]:
-    """Returns the rows and bytes of all processes, and the start time of the first process."""
-    shares = [Path(path).read_text(encoding="utf-8").split() for path in paths]
-    return (
-        sum(int(share[0]) for share in shares),
-        sum(int(share[1]) for share in shares),
-        min((float(share[2]) for share in shares), default=time.time()),
-    )

@@ -5,12 +5,16 @@ sets an environment variable with the path of the file for each node. Without th
 """
 
 import contextlib
+import glob
 import json
 import os
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from fullpass.base.files import write_atomically
 
 PROGRESS_FILE_VARIABLE = "FULLPASS_PROGRESS_FILE"
 MIN_INTERVAL_SECONDS = 0.2
@@ -50,6 +54,25 @@ def report(done: int, total: int | None, unit: str, note: str = "", ends_at: flo
     # A node must not fail because its progress cannot be written (a full disk, a run that was cleaned up).
     with contextlib.suppress(OSError):
         _replace(path, Progress(done=done, total=total, unit=unit, note=note, reported_at=now, ends_at=ends_at))
+
+
+def counts_of_workers(what: str, worker: str, counts: Sequence[float]) -> list[list[float]]:
+    """Notes what a worker has counted so far, and returns the counts of every worker of this node.
+
+    Each worker writes its counts to its own file next to the node's progress file, so none waits for another.
+
+    Args:
+        what: What is counted, as a part of a file name.
+        worker: Name of the worker among those that count this.
+    """
+    path = os.environ.get(PROGRESS_FILE_VARIABLE)
+    found = [list(counts)]
+    if path:
+        with contextlib.suppress(OSError):  # as in `report`
+            write_atomically(Path(f"{path}.{what}.{worker}"), json.dumps(found[0]))
+            files = glob.glob(f"{glob.escape(f'{path}.{what}')}.*")
+            found = [json.loads(Path(file).read_text(encoding="utf-8")) for file in files]
+    return found
 
 
 def read(path: str | os.PathLike[str]) -> Progress | None:

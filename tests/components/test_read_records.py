@@ -1,7 +1,10 @@
 """Records come in batches that are bounded by rows and by bytes."""
 
+import pickle
+
 import pytest
 
+from fullpass.base import progress
 from fullpass.components.read_records import RecordReader
 from tests.record_files import write_records
 
@@ -16,3 +19,15 @@ def test_batches_are_as_long_as_both_limits_allow(tmp_path, rows, size, lengths)
     assert [len(batch) for batch in found] == lengths
     assert [record[0] for batch in found for record in batch] == [0, 1, 2, 3, 4]
     assert list(RecordReader("read", None).batches("")) == []
+
+
+def test_the_copies_of_the_workers_report_their_sum(tmp_path, monkeypatch):
+    """Otherwise the counts of two workers alternate, and the time that is left is that of one of them."""
+    monkeypatch.setenv(progress.PROGRESS_FILE_VARIABLE, str(tmp_path / "node.progress"))
+    monkeypatch.setattr(progress, "MIN_INTERVAL_SECONDS", 0.0)
+    path = write_records(tmp_path / "five.tfrecord", [b"row"] * 5)
+    reader, other = RecordReader("train analysed", 20), RecordReader("train transformed", 20)
+    copies = [pickle.loads(pickle.dumps(reader)) for _ in range(2)]
+    for copy, done in zip([*copies, copies[0], other], (5, 10, 15, 5), strict=True):
+        assert len(list(copy.batches(path))) == 1
+        assert progress.read(tmp_path / "node.progress").done == done
