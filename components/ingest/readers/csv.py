@@ -36,6 +36,7 @@ from fullpass.components.ingest.sources.storage import state_of
 from fullpass.preprocessing.values.arrow_text import as_readable, to_text
 
 _KEPT_BYTES = 4000
+_HEADER_BYTES = 1 << 16
 
 
 class CsvReader(FileReader[CsvSource]):
@@ -94,6 +95,15 @@ class CsvReader(FileReader[CsvSource]):
     def _records(self, block: Block) -> CsvRecords:
         return records_of_block(block, self._source.separator, quoting=self._source.quoting, skipped=self._skipped)
 
+    def _first_records(self, block: Block, most: int) -> CsvRecords:
+        """Returns the first records of a block, if possible without finding all of them."""
+        beginning = block.data.find(b"\n", _HEADER_BYTES) + 1 if block.one_per_line else 0
+        if beginning:
+            rows = self._records(Block(block.data[:beginning], block.first_line, True)).take(slice(0, most))
+            if len(rows) == most:
+                return rows
+        return self._records(block).take(slice(0, most))
+
     def _below(self, line: int, block: Block) -> Block:
         """Returns the part of a block below the record that starts at `line`."""
         if block.too_long or block.first_line > line:
@@ -117,8 +127,7 @@ class CsvReader(FileReader[CsvSource]):
             for block in self._blocks(WHOLE):
                 if block.too_long:
                     raise ValueError(TOO_LONG)
-                rows = self._records(block)
-                rows = rows.take(slice(0, self._source.header_rows - len(found)))
+                rows = self._first_records(block, self._source.header_rows - len(found))
                 for start, end, line in zip(rows.starts, rows.ends, rows.lines, strict=True):
                     found.append(Block(block.data[start:end], int(line), False))
                 if len(found) == self._source.header_rows:

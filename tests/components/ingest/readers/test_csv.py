@@ -296,3 +296,14 @@ def test_header_lines_and_skipped_lines_of_a_file_in_parts(tmp_path, monkeypatch
     options = source(skip_rows=1, header_rows=2, skip_lines=["#", "Total"])
     rows, numbers, bad = read_file(path, options, ["n"])
     assert (rows, bad) == ([(str(i),) for i in range(20_000)], []) and numbers == list(range(5, 40_005, 2))
+
+
+@pytest.mark.parametrize("before", ["", "# remark\n" * 9000, "\n" * 70_000], ids=["first", "remarks", "blank"])
+@pytest.mark.parametrize("columns", [2, 9000])
+def test_a_header_is_found_wherever_it_begins_and_ends(tmp_path, before, columns):
+    """9,000 quoted names are longer than the beginning of the file in which the header is looked for first."""
+    names = [f"column {number}" for number in range(columns)]
+    header, row = ",".join(f'"{name}"' for name in names), ",".join("7" for _ in names)
+    path = write(tmp_path, f"{before}{header}\n{f'{row}{chr(10)}' * (100_000 // columns)}")
+    options = source(skip_lines=["#"])
+    assert CsvReader(SourceFile(str(path), None, path.stat().st_size, ""), options).columns() == names
