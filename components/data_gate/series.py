@@ -27,7 +27,7 @@ from fullpass.components.data_gate.distribution import (
 from fullpass.components.ingest.splitting.derived_batches import derived_column
 from fullpass.preprocessing.columns.raw_columns import RawColumn, derived_dependencies, raw_columns, with_source_columns
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.dates.read_dates import read_dates
+from fullpass.preprocessing.dates.read_dates import ReadDates, read_dates
 from fullpass.preprocessing.features.feature import CategoryFeature, DateFeature, DurationFeature, TextFeature
 from fullpass.preprocessing.internals.tfx_bsl_internals import MisraGriesSketch, QuantilesSketch
 from fullpass.preprocessing.values.arrow_text import as_readable, as_tokens, null_where
@@ -250,6 +250,7 @@ class Sketches:
         self.rows += rows
         flat = {c.name: _flat(columns.get(c.name), rows, c) for c in self._source.columns if not c.many}
         lists = {c.name: _elements(columns.get(c.name), rows, c) for c in self._source.columns if c.many}
+        dates = dict[str, ReadDates]()  # A column of dates has several series, and reading takes the most time.
         for one in self._source.series:
             array = (
                 lists[one.column]
@@ -264,7 +265,9 @@ class Sketches:
             if isinstance(sketch, NumberSketch):
                 sketch.add(_numbers(present, one), missing)
             else:
-                tokens = _tokens(present, one)
+                if one.what == "date" and one.column not in dates:
+                    dates[one.column] = read_dates(as_readable(present), str(one.format))
+                tokens = _date_parts(dates[one.column], one) if one.what == "date" else _tokens(present, one)
                 sketch.add(tokens.drop_null(), missing + tokens.null_count)
 
     def distributions(self) -> dict[str, Distribution]:
@@ -321,8 +324,6 @@ def _numbers(present: pa.Array, series: Series) -> np.ndarray:
 
 def _tokens(present: pa.Array, series: Series) -> pa.Array:
     """Returns the tokens of values; null for a value without a token."""
-    if series.what == "date":
-        return _date_parts(as_readable(present), series)
     if not (pa.types.is_binary(present.type) or pa.types.is_string(present.type)):
         distinct = present.dictionary_encode()
         written = pa.array([f"{value:g}" for value in distinct.dictionary.to_pylist()], pa.string())
@@ -337,9 +338,8 @@ def _tokens(present: pa.Array, series: Series) -> pa.Array:
     return tokens
 
 
-def _date_parts(texts: pa.Array, series: Series) -> pa.Array:
+def _date_parts(read: ReadDates, series: Series) -> pa.Array:
     """Returns a part of each date as text, in the local time of the text; null if the text is no date."""
-    read = read_dates(texts, str(series.format))
     moments = read.local.astype("datetime64[us]")
     days, months = moments.astype("datetime64[D]"), moments.astype("datetime64[M]")
     numbers = {

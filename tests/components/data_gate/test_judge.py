@@ -7,12 +7,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from fullpass.components.data_gate import series
 from fullpass.components.data_gate.config import GatesConfig
 from fullpass.components.data_gate.gate_verdict import parse_verdict
 from fullpass.components.data_gate.judge import judge_span
 from fullpass.components.data_gate.series import SeriesSource, Sketches, series_of
 from fullpass.components.data_gate.span_summary import SpanSummary, SummaryStore, merge_parts, merge_spans
 from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.dates.read_dates import read_dates
 
 CONFIG = {
     "features": {
@@ -71,8 +73,8 @@ def months(*numbers):
 
 
 def found(newest, window=(), earlier=(), gates=None, config=None, **more):
-    series = series_of(config or preprocessing(), "month")
-    return judge_span(newest, window, earlier, series, GatesConfig.model_validate(gates or {}), **more)
+    of_config = series_of(config or preprocessing(), "month")
+    return judge_span(newest, window, earlier, of_config, GatesConfig.model_validate(gates or {}), **more)
 
 
 def changed(month, **columns):
@@ -115,6 +117,13 @@ def test_values_become_tokens_and_numbers():
     assert paid == {"card": table["paid"].count("card"), "not card": table["paid"].count("cash")}
     lengths = distributions["note, length"]
     assert min(lengths.values) == 1 and max(lengths.values) == 59
+
+
+def test_the_dates_of_a_column_are_read_once_for_all_of_its_series(monkeypatch):
+    reads = []
+    monkeypatch.setattr(series, "read_dates", lambda *given: reads.append(given) or read_dates(*given))
+    summary(1, rows_of_month(1))
+    assert len(reads) == 2  # one for each half of the rows
 
 
 def test_two_spellings_of_a_token_are_counted_as_one():
