@@ -1,13 +1,14 @@
 """Accumulates files of records on Beam: each file to states, and the states of a group of files to a result.
 
 A Beam element is a file or a state of its rows, never a row. The states of the files wait in a pending folder, and the
-merge reads them one after the other in the order of the files. So memory does not grow with the number of files, and a
+merge reads them one after the other in the order of the files. So memory hardly grows with the number of files, and a
 result does not depend on the order in which workers finish.
 """
 
 import abc
-from collections.abc import Hashable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, TypeVar
 
 import apache_beam as beam
 from apache_beam.coders import FastPrimitivesCoder
@@ -15,6 +16,10 @@ from tfx.dsl.io import fileio
 
 _CODER = FastPrimitivesCoder()
 """Encodes states as Beam does between two steps."""
+
+_AT_ONCE = 64
+
+_State = TypeVar("_State")
 
 Group = Hashable
 """Files whose states are merged, such as a split or a span."""
@@ -37,6 +42,23 @@ class FileAccumulator(abc.ABC):
     @abc.abstractmethod
     def merge(self, group: Group, states: Iterator[Any]) -> Any:
         """Returns the result of a group, from the states of its files in the order of the files."""
+
+
+def merge_in_rounds(states: Iterable[_State], merge: Callable[[Sequence[_State]], _State]) -> _State:
+    """Merges states in order, of which few are in memory: some at once, and then their results likewise.
+
+    A state alone is its own result. Rounds lose less than merging one state after the other where a merge rounds.
+
+    Raises:
+        ValueError: There is no state.
+    """
+    left = iter(states)
+    merged = []
+    while some := list(islice(left, _AT_ONCE)):
+        merged.append(merge(some) if len(some) > 1 else some[0])
+    if not merged:
+        raise ValueError("there is no state to merge.")
+    return merged[0] if len(merged) == 1 else merge_in_rounds(merged, merge)
 
 
 class AccumulateFiles(beam.PTransform):

@@ -57,9 +57,12 @@ def merge_parts(
     number: int, label: str, fingerprint: str, rows: int, parts: Sequence[dict[str, Distribution]]
 ) -> SpanSummary:
     """Merges the distributions of the parts of a span into its summary."""
-    names = parts[0] if parts else {}
-    distributions = {name: merge(part[name] for part in parts) for name in names}
-    return SpanSummary(number, label, fingerprint, rows, distributions, time.time())
+    return SpanSummary(number, label, fingerprint, rows, merge_distributions(parts), time.time())
+
+
+def merge_distributions(parts: Sequence[dict[str, Distribution]]) -> dict[str, Distribution]:
+    """Merges the distributions of each series."""
+    return {name: merge(part[name] for part in parts) for name in (parts[0] if parts else {})}
 
 
 def merge_spans(summaries: Sequence[SpanSummary]) -> SpanSummary:

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 from tfx import types
 
-from fullpass.components.accumulate import FileAccumulator
+from fullpass.components.accumulate import FileAccumulator, merge_in_rounds
 from fullpass.components.data_gate.distribution import Distribution
 from fullpass.components.data_gate.series import SeriesSource, Sketches
-from fullpass.components.data_gate.span_summary import SpanSummary, SummaryStore, merge_parts
+from fullpass.components.data_gate.span_summary import SpanSummary, SummaryStore, merge_distributions, merge_parts
 from fullpass.components.ingest.component import FINGERPRINT, LABEL
 from fullpass.components.ingest.events_pass import with_histories
 from fullpass.components.ingest.ingestion import Ingestion, ingestion_of, with_joins
@@ -58,9 +58,14 @@ class SummarizeFiles(FileAccumulator):
         yield groups[0], (sketches.rows, sketches.distributions())
 
     def merge(self, group: Any, states: Iterator[tuple[int, dict[str, Distribution]]]) -> None:
-        rows, distributions = zip(*states, strict=True)
+        rows, distributions = merge_in_rounds(states, _together)
         number, label, fingerprint = self._spans[group[1]]
-        self._store.write(merge_parts(number, label, fingerprint, sum(rows), distributions))
+        self._store.write(merge_parts(number, label, fingerprint, rows, [distributions]))
+
+
+def _together(parts: Sequence[tuple[int, dict[str, Distribution]]]) -> tuple[int, dict[str, Distribution]]:
+    rows, distributions = zip(*parts, strict=True)
+    return sum(rows), merge_distributions(distributions)
 
 
 def summarize_raw(request: Request, span: SpanRequest, source: SeriesSource) -> SpanSummary:

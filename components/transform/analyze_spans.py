@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from fullpass.base.errors import UserError
-from fullpass.components.accumulate import AccumulateFiles, FileAccumulator
+from fullpass.components.accumulate import AccumulateFiles, FileAccumulator, merge_in_rounds
 from fullpass.components.read_records import RecordReader
 from fullpass.components.transform.analysis_plan import Analysis
 from fullpass.components.transform.analyzer_cache import AnalyzerCache
@@ -182,15 +182,15 @@ class _AnalyzeFiles(FileAccumulator):
             yield groups[0], encoded
 
     def merge(self, group: Any, states: Iterator[EncodedStates]) -> EncodedStates:
-        of_files = list(states)
-        merged = of_files[0]
-        if len(of_files) > 1:
-            accumulators = _of(self._function, self._plan.absent)
-            together = merge_states(accumulators, of_files)
-            merged = {one.key: one.encode(together[one.key]) for one in accumulators}
+        merged = merge_in_rounds(states, self._together)
         if self._plan.cache is not None:
             self._plan.cache.write(self._plan.spans[group].fingerprint, {**self._plan.read(group), **merged})
         return merged
+
+    def _together(self, parts: Sequence[EncodedStates]) -> EncodedStates:
+        accumulators = _of(self._function, self._plan.absent)
+        merged = merge_states(accumulators, parts)
+        return {one.key: one.encode(merged[one.key]) for one in accumulators}
 
 
 class _Constants(beam.DoFn):

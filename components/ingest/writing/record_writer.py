@@ -155,10 +155,12 @@ def publish(folder: str, split: str, chunks: Sequence[WrittenChunk], layout: Sha
     fileio.makedirs(target)
     suffix = ".tfrecord.gz" if layout.gzip else ".tfrecord"
     ordered = sorted(chunks, key=lambda chunk: chunk.path)
-    shards = cut(ordered, layout)
-    for i, ranges in enumerate(shards):
-        path = ranges[0].path if _as_it_is(ranges, ordered, layout) else _joined(ranges[0].path, i)
-        fileio.rename(path, f"{target}/examples-{i:05d}-of-{len(shards):05d}{suffix}")
+    paths = [
+        ranges[0].path if _as_it_is(ranges, ordered, layout) else _joined(ranges[0].path, i)
+        for i, ranges in enumerate(cut(ordered, layout))
+    ]
+    for i, path in enumerate(paths):
+        fileio.rename(path, f"{target}/examples-{i:05d}-of-{len(paths):05d}{suffix}")
 
 
 def _join(ranges: Sequence[ChunkRange], path: str, layout: ShardLayout, *, shuffled_by: str) -> None:

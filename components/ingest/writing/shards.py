@@ -82,18 +82,18 @@ def shard_count(size: int, layout: ShardLayout) -> int:
     return max(1, wanted, needed)
 
 
-def cut(chunks: Sequence[WrittenChunk], layout: ShardLayout) -> list[tuple[ChunkRange, ...]]:
-    """Returns the ranges of each file of a split. The files have about equal sizes, and none is empty.
+def cut(chunks: Sequence[WrittenChunk], layout: ShardLayout) -> Iterator[tuple[ChunkRange, ...]]:
+    """Yields the ranges of each file of a split. The files have about equal sizes, and none is empty.
 
     Without a shuffle, a file holds a run of records in the order of the source. With a shuffle, it holds the same
-    segments of every chunk, and its records must still be shuffled.
+    segments of every chunk, and its records must still be shuffled. All ranges together are chunks times files.
     """
     chunks = [chunk for chunk in chunks if chunk.size]
     if not chunks:
-        return []
+        return
     count = shard_count(sum(chunk.size for chunk in chunks), layout)
     shards = _by_place(chunks, count) if layout.seed is None else _by_segment(chunks, count)
-    return [shard for shard in shards if shard]
+    yield from filter(None, shards)
 
 
 def whole_chunk(ranges: Sequence[ChunkRange], chunks: Sequence[WrittenChunk]) -> bool:

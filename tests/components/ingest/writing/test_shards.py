@@ -54,7 +54,7 @@ SIZES = st.lists(st.lists(st.integers(17, 400), max_size=40), max_size=8)
 @given(sizes=SIZES, readers=st.integers(1, 5), shard_bytes=st.integers(2_000, 20_000))
 def test_every_byte_is_in_one_file_in_order(sizes, readers, shard_bytes):
     chunks = chunks_of(sizes)
-    found = cut(chunks, ShardLayout(shard_bytes, readers, gzip=False))
+    found = list(cut(chunks, ShardLayout(shard_bytes, readers, gzip=False)))
     joined = [r for shard in found for r in shard]
     assert all(shard for shard in found)
     for chunk in chunks:
@@ -96,8 +96,8 @@ def test_a_file_that_is_one_chunk():
     (ranges,) = cut(chunks, layout())
     assert whole_chunk(ranges, chunks)
     two = chunks_of([[30], [40]])
-    assert not whole_chunk(cut(two, layout())[0], two)
+    assert not whole_chunk(next(cut(two, layout())), two)
 
 
 def test_nothing():
-    assert cut([], layout()) == [] and cut([WrittenChunk("a", 0, ())], layout()) == []
+    assert not list(cut([], layout())) and not list(cut([WrittenChunk("a", 0, ())], layout()))
