@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import errno
 import fcntl
 import gc
 import os
@@ -177,3 +178,20 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert text == file.read_text(encoding="utf-8")
 
     return compare
+
+
+@pytest.fixture
+def read_only(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Returns a function after whose call no file can be opened for writing, as on a read-only file system."""
+    open_file = os.open
+
+    def refuse(path: Any, flags: int, *mode: Any, **options: Any) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+        return open_file(path, flags, *mode, **options)
+
+    def begin() -> None:
+        monkeypatch.setattr(os, "open", refuse)
+        monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
+
+    return begin

@@ -81,8 +81,10 @@ def open_lock(path: Path) -> int:
     except OSError as error:
         if error.errno in (errno.EROFS, errno.ENOSPC, errno.EDQUOT):
             raise
-        why = "it is a link" if path.is_symlink() else error.strerror or str(error)
-        raise UserError(f"{path}: the lock cannot be opened: {why}. Remove it, or give this user access.") from error
+        why = f"{error.strerror or error}. Give this user access to it and its folder"
+        if path.is_symlink():
+            why = "it is a link. Remove it"
+        raise UserError(f"{path}: the lock cannot be opened: {why}.") from error
 
 
 def _without_links(folder: Path) -> bool:

@@ -58,7 +58,8 @@ def bless(
     root: options.Root = None,
 ) -> None:
     """Push a model that was not blessed, and record who did so, why and when."""
-    from fullpass.pipeline.registry.bless import bless as bless_model
+    with noise_to(Path(os.devnull)), large_imports():
+        from fullpass.pipeline.registry.bless import bless as bless_model
 
     loaded = load_checked(file, runs_here=False)
     print_text(bless_model(loaded, pipeline_root(loaded, root), model=model, force=force, why=why))

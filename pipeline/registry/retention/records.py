@@ -22,7 +22,7 @@ from typing import Any
 
 from fullpass.base.errors import UserError
 from fullpass.pipeline.root.layout import lock_of
-from fullpass.pipeline.root.locks import exclusive
+from fullpass.pipeline.root.locks import exclusive, for_reading
 from fullpass.pipeline.root.sqlite_files import METADATA_DAMAGED, open_sqlite
 
 SCHEMA_VERSION = 10
@@ -136,7 +136,7 @@ def read_metadata(path: Path) -> MetadataRecords:
     Raises:
         UserError: The file has the schema of another version of ML Metadata.
     """
-    with _opened(path) as database:
+    with for_reading(lock_of(path)), _opened(path) as database:
         properties: dict[int, dict[str, Any]] = defaultdict(dict)
         for artifact, name, value in database.execute(_PROPERTIES):
             properties[artifact][name] = value
@@ -160,7 +160,7 @@ def read_metadata(path: Path) -> MetadataRecords:
 
 def remove_records(path: Path, removal: Removal) -> None:
     """Removes records from the metadata in one transaction, and frees their space."""
-    with _opened(path) as database:
+    with exclusive(lock_of(path)), _opened(path) as database:
         with database:
             database.executemany("UPDATE Artifact SET state = ? WHERE id = ?", [(DELETED, i) for i in removal.gone])
             _delete(database, "artifact", removal.artifacts)
@@ -182,7 +182,7 @@ def _delete(database: sqlite3.Connection, kind: str, ids: Collection[int]) -> No
 
 @contextmanager
 def _opened(path: Path) -> Iterator[sqlite3.Connection]:
-    with exclusive(lock_of(path)), open_sqlite(path, METADATA_DAMAGED) as database:
+    with open_sqlite(path, METADATA_DAMAGED) as database:
         [(version,)] = database.execute("SELECT schema_version FROM MLMDEnv").fetchall()
         if version != SCHEMA_VERSION:
             raise UserError(

@@ -1,7 +1,5 @@
 """What of the newest run is measured: the artifacts that its training reads, as the metadata has them."""
 
-import errno
-import os
 from pathlib import Path
 
 import pytest
@@ -87,21 +85,13 @@ def test_the_newest_run_is_taken(edited, root, recorded):
     assert found.files == (f"{root}/made-run-2/Split-train/data-00000-of-00001",)
 
 
-def test_a_root_that_cannot_be_written_is_measured_as_well(edited, root, recorded, monkeypatch):
+def test_a_root_that_cannot_be_written_is_measured_as_well(edited, root, recorded, read_only):
     recorded("run-1", "Ingest", "examples", {"raw": 10})
     recorded("run-1", "Transform", "transformed_examples", {"made": 10})
     recorded("run-1", "Transform", "transform_graph", {"graph": 0})
     before = sorted(root.rglob("*"))
-    open_file = os.open
-
-    def refuse(path, flags, *mode, **options):
-        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
-            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
-        return open_file(path, flags, *mode, **options)
-
     file = edited()
-    monkeypatch.setattr(os, "open", refuse)
-    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
+    read_only()
     assert newest(file, root).rows == 10
     assert sorted(root.rglob("*")) == before
     (root / "metadata.sqlite.lock").write_bytes(b"")

@@ -5,6 +5,8 @@ import json
 import shutil
 import socket
 import sqlite3
+import subprocess
+import sys
 from datetime import datetime
 from pathlib import Path
 
@@ -85,6 +87,16 @@ def test_without_force_the_reasons_are_told_and_nothing_changes(owner):
         owner.bless(force=False)
     assert f"Make/model/{owner.models()[0.7]} was not blessed" in str(raised.value) and "--force" in str(raised.value)
     assert owner.state() == before
+
+
+def test_the_command_says_only_the_reasons(owner):
+    (owner.folder / "trips.csv").write_text("fare,good\n1,0\n")
+    command = [Path(sys.executable).parent / "fullpass", "bless"]
+    said = subprocess.run(command, cwd=owner.folder, capture_output=True, text=True, check=False)
+    assert (
+        said.stderr.startswith(f"The model in {owner.root}/Make/model/{owner.models()[0.7]} was not blessed")
+        and not said.stdout
+    )
 
 
 def test_a_blessing_needs_a_reason_and_a_free_root(owner):

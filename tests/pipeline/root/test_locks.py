@@ -192,3 +192,16 @@ def test_a_lock_on_a_read_only_or_full_file_system_is_an_error_of_the_system(tmp
     with pytest.raises(OSError, match=os.strerror(number)) as error, locks.run_lock(tmp_path):
         pass
     assert error.value.errno == number, "its sentence names a place to write, and nothing to remove"
+
+
+def test_a_lock_that_this_user_may_not_open_is_told_without_the_advice_to_remove_it(tmp_path, monkeypatch):
+    def refuse(path, *arguments):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(os, "open", refuse)
+    with (
+        pytest.raises(UserError, match=r"\.run\.lock: .*: Permission denied\. Give this user access") as raised,
+        locks.run_lock(tmp_path),
+    ):
+        pass
+    assert "emove" not in str(raised.value)

@@ -321,6 +321,17 @@ def test_a_root_that_a_run_holds_is_refused(project: Project):
     assert project.everything() == before
 
 
+def test_a_dry_run_needs_no_root_that_can_be_written(project: Project, read_only):
+    policy = Policy(runs=1, days=0)
+    expected, before = collect(project.root, project.target, policy, NextRun(), dry_run=True), project.everything()
+    (project.root / "metadata.sqlite.lock").unlink()
+    read_only()
+    assert collect(project.root, project.target, policy, NextRun(), dry_run=True) == expected
+    with pytest.raises(OSError, match=r"Read-only file system: .*\.run\.lock"):
+        collect(project.root, project.target, policy, NextRun())
+    assert project.everything() == before
+
+
 def test_a_root_that_was_moved_is_refused(project: Project, tmp_path: Path):
     moved = shutil.copytree(project.root, tmp_path / "elsewhere")
     with pytest.raises(UserError, match="copied or moved"):
