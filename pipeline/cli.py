@@ -1,4 +1,4 @@
-"""The command line `fullpass`. It only parses arguments: each command imports heavy modules in its body."""
+"""The command line `fullpass`. It only parses arguments: each command imports in its body what takes 20 ms or more."""
 
 import json
 import os
@@ -19,6 +19,7 @@ from fullpass.base.processes import flush_streams
 from fullpass.components.ingest.readers.crashes import continue_in_fork
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.components.predict.input_source import key_values, paths_by_name, read_as_of
+from fullpass.components.predict.write_tables import row_json
 from fullpass.pipeline import options, printing
 from fullpass.pipeline.authoring.checks.check import load_checked, overview
 from fullpass.pipeline.authoring.loading.json_schema import json_schema
@@ -322,7 +323,6 @@ def predict(
         exported = open_model(model)
     from fullpass.components.predict.other_rows import with_events, with_tables
     from fullpass.components.predict.predict import predict_file, predict_tables
-    from fullpass.components.predict.write_tables import row_json
 
     with TemporaryDirectory() as folder:
         exported = with_events(with_tables(exported, tables, folder), events, folder)

@@ -12,6 +12,7 @@ from fullpass.pipeline.authoring.checks.check import load_checked
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.exit_codes import ExitCode
 from fullpass.pipeline.printing import print_data, print_text
+from fullpass.pipeline.scheduling.backfill import backfill as fill
 
 
 def register(app: typer.Typer, schedule: typer.Typer) -> None:
@@ -93,6 +94,4 @@ def backfill(
 ) -> None:
     """Train a model for each span of a range. Completed steps are not repeated."""
     loaded = load_checked(file, span=spans)
-    from fullpass.pipeline.scheduling.backfill import backfill as fill
-
     raise typer.Exit(fill(loaded, spans, last_only=last_only, root=root, say=print_text))
