@@ -24,6 +24,23 @@ def test_a_part_of_a_graph_computes_only_what_it_fetches():
     assert with_constant(tf.constant([1, 2])).numpy().tolist() == [11, 22]
 
 
+def test_a_part_of_a_graph_has_equal_constants_once():
+    @tf.function
+    def whole(a):
+        with tf.control_dependencies([tf.constant(7), tf.constant(7)]):
+            b = tf.identity(a)
+        return {"x": (a + 7) * (b - 7), "seven": tf.raw_ops.Identity(input=7), "float": tf.cast(a, tf.float32) + 7.0}
+
+    traced = whole.get_concrete_function(tf.TensorSpec([None], tf.int32))
+    outputs = dict(zip(sorted(traced.structured_outputs), traced.outputs, strict=True))
+    part = prune(traced.graph, traced.inputs[:1], {"x": outputs["x"], "float": outputs["float"]})
+    assert [one.type for one in part.graph.get_operations()].count("Const") == 3  # those waited for have an attribute
+    found = part(tf.constant([1, 9]))
+    assert found["x"].numpy().tolist() == [-48, 32] and found["float"].numpy().tolist() == [8.0, 16.0]
+    constants = [one.outputs[0] for one in traced.graph.get_operations() if one.type == "Const"]
+    assert [value.numpy() for value in prune(traced.graph, [], constants)()] == [7, 7, 7, 7, 7, 7.0]
+
+
 @pytest.mark.integration
 def test_the_first_computation_is_noticed():
     code = (
