@@ -10,6 +10,7 @@ otherwise:
 | `import_frameworks`, packages imported lazily | the first node starts 1.1 s earlier (shortest of five) |
 | `import_frameworks`, Keras later | the first node starts 0.5 s earlier |
 | `import_frameworks` and `import_for_nodes`, without IPython | 0.35 s of processors, and 23 MiB of each process |
+| `import_frameworks`, `_OPTIONAL` | 0.4 s before the first node (six pairs), as much more before Transform |
 | `import_frameworks`, `after_tensorflow` | ServingCheck's import of TensorFlow: 73 % of its process (one sampled run) |
 | `import_for_nodes` | 0.6 s of each node that needs Keras and TF Transform: the time of these imports |
 | `without_keras` | 0.4 s of `fullpass predict` |
@@ -45,11 +46,28 @@ two of TFX's components; TFX's specifications of components import the messages 
 _NODES_NEED = (
     "keras",
     "fullpass.components.transform.full_pass",
+    "sklearn",
+    "sklearn.linear_model",
     "fullpass.components.evaluation.partial_dependence",
     "fullpass.components.parity.compare_paths",
     "fullpass.trainer.run_fn",
 )
-"""Modules that the first nodes do not need, in the order in which later nodes need them."""
+"""Modules that the first nodes do not need, in the order in which later nodes need them; none takes long, because a
+node that is ready waits for the end of an import."""
+_OPTIONAL = {
+    "tensorflow": ("keras", "scipy"),
+    "apache_beam": (
+        "keras",
+        "bson",
+        "google.cloud.bigquery",
+        "google.cloud.bigquery_storage_v1",
+        "google.cloud.pubsub",
+    ),
+    "tensorflow_data_validation": ("keras",),
+    "keras": ("sklearn",),
+}
+"""Library -> what its import leaves out besides IPython, which is for notebooks. Keras, SciPy and scikit-learn are
+imported later. Fullpass reads no MongoDB (bson), BigQuery and Pub/Sub by Beam."""
 
 
 def set_environment() -> None:
@@ -122,21 +140,22 @@ def import_frameworks(after_tensorflow: Callable[[], None] = lambda: None) -> No
     """
     for package in _LAZY_PACKAGES:
         import_lazily(package)
-    # TensorFlow imports Keras last, as an optional dependency; IPython is for notebooks.
-    with blocked_imports("keras", "IPython"):
-        import tensorflow  # noqa: F401, I001
-
-        after_tensorflow()
-        import apache_beam  # noqa: F401
-        import tensorflow_data_validation  # noqa: F401
+    _import("tensorflow")
+    after_tensorflow()
+    _import("apache_beam")
+    _import("tensorflow_data_validation")
 
 
 def import_for_nodes() -> Iterator[str]:
     """Imports the modules that nodes need and building a pipeline does not need, one by one, and yields their names."""
     for name in _NODES_NEED:
-        with blocked_imports("IPython"):  # Keras imports it for notebooks
-            importlib.import_module(name)
+        _import(name)
         yield name
+
+
+def _import(name: str) -> None:
+    with blocked_imports("IPython", *_OPTIONAL.get(name, ())):
+        importlib.import_module(name)
 
 
 def without_keras() -> None:
