@@ -17,7 +17,7 @@ from fullpass.pipeline.authoring.profile.column_profile import BOOLEAN, ColumnPr
 from fullpass.pipeline.authoring.profile.date_formats import Dates
 from fullpass.pipeline.authoring.profile.leaks import indicators_of_label, strongest_aspect
 from fullpass.pipeline.authoring.profile.number_profile import profile_numbers
-from fullpass.pipeline.authoring.profile.sample import row_keys, split_indices
+from fullpass.pipeline.authoring.profile.sample import row_keys
 from fullpass.pipeline.authoring.profile.strength import Target
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
 from fullpass.preprocessing.dates.read_dates import read_dates
@@ -48,7 +48,7 @@ def check_bad_rows(sampled: SampledData) -> Iterator[Finding]:
 def check_splits(sampled: SampledData) -> Iterator[Finding]:
     """Every row falls into a split, every split gets rows, and the eval split gets enough."""
     data, sample = sampled.config.data, sampled.sample
-    indices = split_indices(data, sample)
+    indices = sampled.split_indices
     if indices is None:
         return
     keys: Keys = _PATH if sample.splits else ("data", "split")
@@ -180,7 +180,7 @@ def check_label_classes(sampled: SampledData) -> Iterator[Finding]:
 
 def _train_rows(sampled: SampledData) -> np.ndarray:
     """Returns the rows of train, bool [rows]; all rows if their split is unknown or train has none of them."""
-    names, splits = sampled.config.data.split_names, split_indices(sampled.config.data, sampled.sample)
+    names, splits = sampled.config.data.split_names, sampled.split_indices
     train = np.ones(sampled.sample.rows, bool) if splits is None else splits == names.index("train")
     return train if train.any() else ~train
 
@@ -190,7 +190,7 @@ def check_split_balance(sampled: SampledData) -> Iterator[Finding]:
     label, data, target = sampled.config.label, sampled.config.data, sampled.target
     if target is None or label.task == "multilabel" or sampled.sample.splits or isinstance(data.split, StratifiedSplit):
         return
-    splits = split_indices(data, sampled.sample)
+    splits = sampled.split_indices
     if splits is None:
         return
     y = target.y

@@ -25,7 +25,7 @@ from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.pipeline.authoring.profile.column_profile import shown
 from fullpass.pipeline.authoring.profile.evaluate_expression import evaluate_arrays, expression_input
 from fullpass.pipeline.authoring.profile.label_candidates import label_rows
-from fullpass.pipeline.authoring.profile.sample import Sample
+from fullpass.pipeline.authoring.profile.sample import Sample, split_indices
 from fullpass.pipeline.authoring.profile.strength import Target
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_computed, count_values
 from fullpass.pipeline.config import PipelineConfig
@@ -66,6 +66,11 @@ class SampledData:
             return None
         y = label_rows(values, label.task, label.positive, label.classes, label.separator)
         return Target(label.task, y, label.name, () if label.task == "regression" else values.texts)
+
+    @cached_property
+    def split_indices(self) -> np.ndarray | None:
+        """The split of each sampled row, as `sample.split_indices`: hashing wide rows takes seconds."""
+        return split_indices(self.config.data, self.sample)
 
     def features(self) -> Iterator[tuple[Keys, Feature, str, ValueCounts]]:
         """Yields each feature with each of its columns that holds one value per row."""
