@@ -27,6 +27,7 @@ def as_arrow(rows: Rows) -> pa.Table:
         UserError: The rows have none of the types of `Rows`, or a column holds values of several types.
     """
     from fullpass.components.ingest.readers.frames import as_table
+    from fullpass.components.ingest.readers.tables import without_extensions
 
     try:
         table = as_table(rows)
@@ -37,13 +38,14 @@ def as_arrow(rows: Rows) -> pa.Table:
     except UserError:
         raise
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-        raise UserError(f"The rows are no table: {error}. Give each column values of one type, one per row.") from error
+        said = "; ".join(map(str, error.args)).rstrip(".")
+        raise UserError(f"The rows are no table: {said}. Give each column values of one type, one per row.") from error
     if table is None:
         raise UserError(
             f"Received: {type(rows).__module__}.{type(rows).__name__}. Accepted: a pyarrow Table or RecordBatch, a "
             "pandas or polars DataFrame, a list of dicts, or a dict of columns."
         )
-    return table
+    return without_extensions(table)
 
 
 def _name(name: Any) -> str:
@@ -54,6 +56,7 @@ def _name(name: Any) -> str:
 
 def _column(name: str, values: Any) -> Any:
     """Returns a column that `pa.table` takes; whole numbers beyond 64 bits become text, as in JSON lines."""
+    from fullpass.components.ingest.readers.frames import as_table
     from fullpass.components.ingest.readers.objects import array_of
 
     if isinstance(values, str | bytes | dict) or not isinstance(values, Iterable):
@@ -64,7 +67,9 @@ def _column(name: str, values: Any) -> Any:
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
     try:
-        return pa.array(values)
+        of_pandas = type(values).__module__.partition(".")[0] == "pandas"
+        table = as_table(sys.modules["pandas"].DataFrame({name: values})) if of_pandas else None
+        return pa.array(values) if table is None else table.column(0)
     except OverflowError:
         return array_of(values)
     except (pa.ArrowException, ValueError, TypeError) as error:

@@ -1,5 +1,7 @@
 """Determines how `fullpass predict` reads its input: like the training data, except for the caller's changes."""
 
+import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +22,8 @@ from fullpass.preprocessing.values.raw_text import RawText
 
 _TAB_SUFFIXES = (".tsv", ".tab")
 _OF_TEXT = ("strip", "decimal")
+_ROWS = re.compile(r'^\s*\[?\s*\{\s*"|\n')
+_LONGEST_NAME = 255
 _EXAMPLES = {"--source": "quoting=false", "--beam": "parallelism=4"}
 
 
@@ -54,6 +58,7 @@ def input_source(trained: Mapping[str, Any], path: str, read_as: Mapping[str, An
     Raises:
         UserError: The format is unknown, or a key or value of `read_as` is not accepted, such as a second path.
     """
+    _refuse_rows(path)
     if "path" in read_as:
         raise UsageError(f"--source path={read_as['path']}: the rows are named already, by {path}; drop it.")
     name = read_as.get("format") or _format_of(path, trained["format"])
@@ -78,6 +83,15 @@ def input_source(trained: Mapping[str, Any], path: str, read_as: Mapping[str, An
         ) from error
     unset = {key: trained[key] for key in _OF_TEXT if key in trained and key not in read_as and not same}
     return InputSource(source, source.raw_text.model_copy(update=unset))
+
+
+def _refuse_rows(path: str) -> None:
+    """Raises UsageError for rows that are given as text, such as JSON or CSV, in place of a path."""
+    if not os.path.exists(path) and (_ROWS.search(path) or max(map(len, path.split("/"))) > _LONGEST_NAME):
+        raise UsageError(
+            f"{path:.60} ...: no path of a file. Write rows that are text to a file and give its path, or give them to "
+            "fullpass.predict as a list of dicts."
+        )
 
 
 def input_files(source: FileSource, path: str) -> list[SourceFile]:

@@ -39,7 +39,7 @@ from fullpass.preprocessing.values.raw_text import RawText
 _DOT_NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity|nan(\(\w*\))?)$"
 _COMMA_NUMBER = r"(?i)^[+-]?((\d+,?\d*|,\d+)(e[+-]?\d+)?|inf|infinity|nan(\(\w*\))?)$"
 _OUT_OF_RANGE = "outside the range of float32"
-_SEVERAL = "several values, expected one (a feature reads lists with `list: true`)"
+_SEVERAL = "several values, expected one (a feature reads lists with `list: true`, a label text with `separator`)"
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """Tables in memory, in and out, against pandas and polars themselves."""
 
+from datetime import datetime
+
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -59,6 +61,23 @@ def test_whole_numbers_beyond_64_bits_are_text_as_in_json_lines():
 
 
 @pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (pd.period_range("2024-03", periods=2, freq="M"), [datetime(2024, 3, 1), datetime(2024, 4, 1)]),
+        (pd.array([pd.Period("2024Q2"), pd.NaT], dtype="period[Q]"), [datetime(2024, 4, 1), None]),
+        (pd.interval_range(0, 2), [{"left": 0, "right": 1}, {"left": 1, "right": 2}]),
+        (pd.arrays.SparseArray([0.5, None]), [0.5, None]),
+        (pd.array([7, None], dtype="Int64"), [7, None]),
+        (pd.Categorical([3, 1]), [3, 1]),
+    ],
+)
+def test_types_of_pandas_are_read_in_a_frame_and_in_a_dict(values, expected):
+    frame = pd.DataFrame({"x": values})
+    for rows in (frame, {"x": values}, {"x": frame["x"]}):
+        assert as_arrow(rows)["x"].combine_chunks().to_pylist() == expected
+
+
+@pytest.mark.parametrize(
     ("rows", "says"),
     [
         ({"fare": 3.0, "company": "Acme"}, "'fare' is one value, 3.0. .* for one row, a list with one dict"),
@@ -70,7 +89,9 @@ def test_whole_numbers_beyond_64_bits_are_text_as_in_json_lines():
         ([{"company": "\ud800"}], "column 'company': .* surrogates"),
         (pd.DataFrame({"id": [2**70]}), "too large"),
         (pd.DataFrame({"company": ["\ud800"]}), "surrogates"),
+        (pd.DataFrame({"x": [1, "2"]}), r"table: Could not .* int64; Conversion failed for column x .*object\. Give"),
         (pd.DataFrame([[1, 2]], columns=["fare", "fare"]), "Duplicate column names"),
+        (pd.DataFrame([[1, 2]], columns=["fare", "fare"], dtype="Sparse[int]"), "Duplicate column names"),
     ],
 )
 def test_what_is_no_table_is_an_error_of_the_user(rows, says):

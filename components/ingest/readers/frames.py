@@ -86,6 +86,9 @@ def as_table(value: Any) -> pa.Table | None:
         return pa.Table.from_batches([value])
     package, kind = type(value).__module__.partition(".")[0], type(value).__name__
     if (package, kind) == ("pandas", "DataFrame"):
+        value = value.copy(deep=False)
+        for name in {name for name, kind in value.dtypes.items() if type(kind).__name__ == "SparseDtype"}:
+            value[name] = value[name].sparse.to_dense()  # Arrow has no sparse columns
         return pa.Table.from_pandas(value, preserve_index=False)
     if (package, kind) == ("polars", "DataFrame"):
         return value.to_arrow()

@@ -217,13 +217,27 @@ def _field(column: pa.ChunkedArray, index: int) -> pa.ChunkedArray:
     return pa.chunked_array(fields, pa.large_list(column.type.value_type[index].type))
 
 
+def without_extensions(table: pa.Table) -> pa.Table:
+    """Returns a table whose columns of extension types are their storage; periods of pandas are when they begin."""
+    for i, field in enumerate(table.schema):
+        if isinstance(field.type, pa.BaseExtensionType):
+            table = table.set_column(i, field.name, _stored(table.column(i)))
+    return table
+
+
+def _stored(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if column.type.extension_name == "pandas.period":  # stored as the number of periods since 1970
+        return pa.chunked_array([pa.array(pa.table({"": column}).to_pandas()[""].dt.to_timestamp())])
+    return pa.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
+
+
 def validated(table: pa.Table) -> pa.Table:
-    """Returns a table whose text is valid UTF-8. String columns with invalid UTF-8 become binary.
+    """Returns a table without extensions whose text is valid UTF-8. Strings with invalid UTF-8 become binary.
 
     Raises:
         pa.ArrowInvalid: Offsets or sizes contradict each other, as in a damaged file.
     """
-    columns = [_validated(column) for column in table.columns]
+    columns = [_validated(column) for column in without_extensions(table).columns]
     return pa.table(columns, names=table.column_names) if table.num_columns else table
 
 

@@ -201,6 +201,12 @@ def test_options_change_what_was_trained_with(tmp_path):
     assert values(csv_source(columns=["x", "kind"]), headed, X_KIND, **read_as) == {"x": [1.0], "kind": [b"a"]}
 
 
+@pytest.mark.parametrize("rows", ['{"fare": 3.5}', '[{"fare": 3.5}]', "fare\n3.5\n", "3.5," * 100])
+def test_rows_that_are_given_in_place_of_their_path(rows):
+    with pytest.raises(UserError, match="no path of a file. Write rows that are text to a file"):
+        input_source({"format": "csv"}, rows, {})
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

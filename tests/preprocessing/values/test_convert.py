@@ -200,7 +200,10 @@ def test_lists_of_one_value_are_that_value():
     assert found == [[1.0], None, None, None, None] and bad == [False, False, False, True, False]
     converted = convert(pa.array([["a"], ["b", "c"]]), STRING, strip=False, missing=())
     assert converted.values.to_pylist() == [[b"a"], None]
-    assert converted.reason == "several values, expected one (a feature reads lists with `list: true`)"
+    assert (
+        converted.reason
+        == "several values, expected one (a feature reads lists with `list: true`, a label text with `separator`)"
+    )
 
 
 @given(st.lists(st.one_of(st.none(), st.floats(width=32, allow_nan=False, allow_infinity=False))))

@@ -324,3 +324,25 @@ def test_a_date_that_python_has_none_for_is_a_bad_row(tmp_path):
         convert_rows(columns.values(), RawText(), reading, rows)
     (bad,) = reading.take_bad()
     assert (bad.row, bad.reason, bad.text) == (2, "outside the years 1 to 9999", str(2**62))
+
+
+def test_an_extension_type_of_a_file_is_read_as_its_storage(tmp_path):
+    class Metres(pa.ExtensionType):
+        def __init__(self):
+            super().__init__(pa.float32(), "tests.metres")
+
+        def __arrow_ext_serialize__(self):
+            return b""
+
+        @classmethod
+        def __arrow_ext_deserialize__(cls, storage, serialized):
+            return cls()
+
+    pa.register_extension_type(Metres())
+    try:
+        metres = pa.ExtensionArray.from_storage(Metres(), pa.array([1.5, None], pa.float32()))
+        pa.parquet.write_table(pa.table({"x": metres}), tmp_path / "data")
+        rows, _, bad = read_file(tmp_path / "data", PARQUET, ["x"])
+    finally:
+        pa.unregister_extension_type("tests.metres")
+    assert rows == [(1.5,), (None,)] and not bad

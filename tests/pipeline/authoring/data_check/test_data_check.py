@@ -334,7 +334,12 @@ def test_lists_that_do_not_fit_are_found(tmp_path):
 
     assert not told("{tags: {type: category, list: true}, scores: {type: number, list: true}}")
     for name, form, words in (
-        ("tags", "category", "several values, expected one (a feature reads lists with `list: true`), in 99.00%"),
+        (
+            "tags",
+            "category",
+            "several values, expected one (a feature reads lists with `list: true`, a label text with `separator`), "
+            "in 99.00%",
+        ),
         (
             "tags",
             "{type: category, list: {weights: scores}}",
