@@ -26,7 +26,8 @@ class RecordReader:
         self._note = note
         self._rows = rows
         self._batch_rows, self._batch_bytes = batch_rows, batch_bytes
-        self._done, self._copy = 0, ""
+        self._pass, self._copy = uuid.uuid4().hex, ""
+        self._done = 0
 
     def batches(self, path: str) -> Iterator[list[bytes]]:
         """Yields the serialized examples of a file; none for an empty path.
@@ -40,7 +41,7 @@ class RecordReader:
         for records in record_batches(path, rows=self._batch_rows, most_bytes=self._batch_bytes):
             yield records
             self._done += len(records)
-            counts = counts_of_workers(self._note.replace(" ", "-"), self._copy, [self._done])
+            counts = counts_of_workers(self._pass, self._copy, [self._done])
             report(int(sum(done for (done,) in counts)), self._rows, "rows", self._note)
 
     def parsed(self, path: str, parse: Callable[[list[bytes]], _Parsed]) -> Iterator[_Parsed]:

@@ -22,12 +22,15 @@ def test_batches_are_as_long_as_both_limits_allow(tmp_path, rows, size, lengths)
 
 
 def test_the_copies_of_the_workers_report_their_sum(tmp_path, monkeypatch):
-    """Otherwise the counts of two workers alternate, and the time that is left is that of one of them."""
+    """Otherwise the counts of two workers alternate, and the time that is left is that of one of them.
+
+    The second pass over the rows counts from 0.
+    """
     monkeypatch.setenv(progress.PROGRESS_FILE_VARIABLE, str(tmp_path / "node.progress"))
     monkeypatch.setattr(progress, "MIN_INTERVAL_SECONDS", 0.0)
     path = write_records(tmp_path / "five.tfrecord", [b"row"] * 5)
-    reader, other = RecordReader("train analysed", 20), RecordReader("train transformed", 20)
+    reader, second = RecordReader("train analysed", 20), RecordReader("train analysed", 20)
     copies = [pickle.loads(pickle.dumps(reader)) for _ in range(2)]
-    for copy, done in zip([*copies, copies[0], other], (5, 10, 15, 5), strict=True):
+    for copy, done in zip([*copies, copies[0], second], (5, 10, 15, 5), strict=True):
         assert len(list(copy.batches(path))) == 1
         assert progress.read(tmp_path / "node.progress").done == done
