@@ -12,6 +12,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from fullpass.base.errors import UsageError, UserError, did_you_mean
+from fullpass.base.files import is_address
 from fullpass.components.ingest.readers.read_source import find_inputs
 from fullpass.components.ingest.readers.recognize import look_at
 from fullpass.components.ingest.sources.config import BaseSource, FileSource
@@ -87,7 +88,8 @@ def input_source(trained: Mapping[str, Any], path: str, read_as: Mapping[str, An
 
 def _refuse_rows(path: str) -> None:
     """Raises UsageError for rows that are given as text, such as JSON or CSV, in place of a path."""
-    if not os.path.exists(path) and (_ROWS.search(path) or max(map(len, path.split("/"))) > _LONGEST_NAME):
+    too_long = not is_address(path) and max(map(len, path.split("/"))) > _LONGEST_NAME
+    if (too_long or _ROWS.search(path)) and not os.path.exists(path):
         raise UsageError(
             f"{path:.60} ...: no path of a file. Write rows that are text to a file and give its path, or give them to "
             "fullpass.predict as a list of dicts."

@@ -207,6 +207,11 @@ def test_rows_that_are_given_in_place_of_their_path(rows):
         input_source({"format": "csv"}, rows, {})
 
 
+def test_a_part_of_an_address_may_be_longer_than_a_file_name():
+    path = f"gs://bucket/{'a' * 300}/rows.csv"
+    assert input_source({"format": "csv"}, path, {"format": "csv"}).source.path == path
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
