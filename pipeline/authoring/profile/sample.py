@@ -31,7 +31,8 @@ from fullpass.preprocessing.values.list_values import (
 )
 
 _MOST_ROWS = 1_000_000
-_MOST_FILES, _MOST_PARTS = 16, 16
+_MOST_FILES, _MOST_PARTS, _FEWEST_PARTS = 16, 16, 2
+_MOST_ARRAYS = 50_000
 _LOOK = 4 << 20
 _LONGEST_LINE = 64 << 20
 _ONE_BYTE_LINE_ENDS = ("utf-8", "cp1252", "latin-1", "ascii", "cp1251")
@@ -137,9 +138,9 @@ def read_sample(
     """Returns up to `rows` rows (None for all that the budget allows), drawn uniformly from the rows that are read.
 
     A source within the budget (64 MB; 16 MB for formats that are slow to read) is read completely. From a larger one,
-    up to 16 files are read. A large file that can be cut is read in parts from all over it. A part of a Parquet,
-    Arrow or ORC file with too many rows is read completely, and only some of its batches are kept. Columns of encoded
-    `images` become the texts of `image_texts`; None detects these columns by their content. Types of
+    up to 16 files are read. A large file that can be cut is read in parts from all over it, a wide one in fewer. A part
+    of a Parquet, Arrow or ORC file with too many rows is read completely, and only some of its batches are kept.
+    Columns of encoded `images` become the texts of `image_texts`; None detects these columns by their content. Types of
     `declared` columns are judged, and their numbers read, as the run does.
 
     Raises:
@@ -148,7 +149,9 @@ def read_sample(
     budget = FORMATS[source.format].sampled_bytes
     size = sum(file.size for file in files)
     chosen = list(files) if size <= budget else _spread([file for file in files if file.size], _MOST_FILES)
-    limits = budget // len(chosen), _MOST_ROWS // len(chosen)
+    # A column of a part takes the time of thousands of its values.
+    parts = int(np.clip(_MOST_ARRAYS // (len(chosen) * max(len(columns), 1)), _FEWEST_PARTS, _MOST_PARTS))
+    limits = parts, budget // len(chosen), _MOST_ROWS // len(chosen)
     found = run_in_fork_if_native(
         source, lambda: [_read(f, source, columns, images, declared or {}, *limits) for f in chosen]
     )
@@ -287,11 +290,12 @@ def _read(
     columns: Sequence[str],
     images: Collection[str] | None,
     declared: Mapping[str, RawColumn],
+    most_parts: int,
     budget: int,
     rows: int,
 ) -> _FileSample:
     """Reads a file, or parts of it, until its bytes in memory or its rows exceed the budget."""
-    cut = _cut(file, source, budget)
+    cut = _cut(file, source, budget, most_parts)
     parts = cut.parts if cut else [WHOLE]
     cells = {name: _ColumnCells() for name in columns}
     malformed = total = passed = 0
@@ -382,16 +386,16 @@ class _Cut:
     rows: int | None = None
 
 
-def _cut(file: SourceFile, source: Source, budget: int) -> _Cut | None:
+def _cut(file: SourceFile, source: Source, budget: int, most_parts: int) -> _Cut | None:
     """Returns parts of a file that exceeds the budget; None if it does not, or if it cannot be cut."""
     if file.size <= budget:
         return None
     if FORMATS[source.format].native:
         parts = parts_of(file, source)
-        chosen = _spread(parts, _MOST_PARTS)
+        chosen = _spread(parts, most_parts)
         return _Cut(chosen, share=len(chosen) / len(parts))
     if FORMATS[source.format].cut_at_lines and _ends_rows_with_lines(file.path, source):
-        return _cut_lines(file, budget // _MOST_PARTS)
+        return _cut_lines(file, most_parts, budget // most_parts)
     return None
 
 
@@ -407,12 +411,12 @@ def _ends_rows_with_lines(path: str, source: Source) -> bool:
         return one_record_per_line(file.read(_LOOK).rpartition(b"\n")[0] + b"\n", source.separator)
 
 
-def _cut_lines(file: SourceFile, size: int) -> _Cut:
-    """Returns evenly spaced ranges of complete lines of a file; the first begins at its start."""
+def _cut_lines(file: SourceFile, count: int, size: int) -> _Cut:
+    """Returns evenly spaced ranges of complete lines of a file, of about `size` bytes; the first is at its start."""
     parts: list[FilePart] = []
     lines = looked_at = 0
     with open_raw(file.path) as stream:
-        for start in np.linspace(0, file.size - size, num=_MOST_PARTS).astype(int).tolist():
+        for start in np.linspace(0, file.size - size, num=count).astype(int).tolist():
             stream.seek(start)
             begin = start + len(stream.readline(_LONGEST_LINE)) if start else 0
             text = stream.read(max(start + size - begin, 0)) + stream.readline(_LONGEST_LINE)

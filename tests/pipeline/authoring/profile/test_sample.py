@@ -1,3 +1,4 @@
+import itertools
 from dataclasses import replace
 
 import pyarrow as pa
@@ -57,6 +58,18 @@ def test_a_large_file_is_read_in_pieces_from_all_over_it(tmp_path, monkeypatch):
     assert len(set(numbers)) == len(numbers) < 10_000
     assert set(seen.columns["label"].to_pylist()) == {"0", "1"}
     assert not seen.whole and seen.evenly_spread and seen.malformed == 0
+
+
+@pytest.mark.parametrize(("most", "pieces"), [(200, 16), (60, 6), (1, 2)])
+def test_a_wide_file_is_read_in_fewer_pieces(tmp_path, monkeypatch, most, pieces):
+    """Of ten columns each. A piece begins at a line that does not follow the line before it."""
+    monkeypatch.setitem(FORMATS, "csv", replace(FORMATS["csv"], sampled_bytes=1 << 14))
+    monkeypatch.setattr(sample, "_MOST_ARRAYS", most)
+    names = ",".join(["n", *"abcdefghi"])
+    data = write(tmp_path / "a.csv", f"{names}\n" + "".join(f"{i}{',1' * 9}\n" for i in range(10_000)))
+    numbers = [int(text) for text in sample_of(data, tmp_path).columns["n"].to_pylist()]
+    assert sum(b != a + 1 for a, b in itertools.pairwise(numbers)) == pieces - 1
+    assert (numbers[0], numbers[-1]) == (0, 9_999)
 
 
 @pytest.mark.integration
