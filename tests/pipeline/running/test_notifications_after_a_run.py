@@ -14,17 +14,10 @@ import pytest
 from fullpass.pipeline.root import locks
 from tests import REPOSITORY, warm_process
 from tests.loopback import QuietHandler, serving
+from tests.pipeline.running.failing_run import LIMIT_SECONDS, failing_yaml, write_trips
 
 pytestmark = pytest.mark.integration
-LIMIT_SECONDS = 300
-# A row that cannot be read ends a run in its first node.
-YAML = """\
-name: daily
-data: {source: {format: csv, path: trips.csv}, bad_rows: {max_fraction: 0}}
-label: {name: tip, task: regression}
-features: {fare: number}
-notify: [{url_env: SLOW, timeout: 250}, {url_env: TROUBLED, retries: 9}]
-"""
+YAML = failing_yaml("[{url_env: SLOW, timeout: 250}, {url_env: TROUBLED, retries: 9}]")
 
 
 @contextmanager
@@ -50,7 +43,7 @@ def receivers():
 
 
 def test_the_root_is_free_while_receivers_are_told_and_a_signal_loses_none_of_them(tmp_path):
-    (tmp_path / "trips.csv").write_text("fare,tip\n1,2\nno number,3\n")
+    write_trips(tmp_path)
     (tmp_path / "pipeline.yaml").write_text(YAML)
     root = tmp_path / "runs" / "daily"
     command = [sys.executable, "-m", "fullpass", "run", str(tmp_path / "pipeline.yaml")]

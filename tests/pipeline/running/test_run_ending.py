@@ -12,16 +12,9 @@ from fullpass.pipeline.printing import console
 from fullpass.pipeline.running.execution.events import NodeResult, RunResult, Status
 from tests import REPOSITORY, warm_process
 from tests.loopback import receiver
+from tests.pipeline.running.failing_run import LIMIT_SECONDS, failing_yaml, write_trips
 
-LIMIT_SECONDS = 300
-# A row that cannot be read ends a run in its first node.
-YAML = """\
-name: daily
-data: {source: {format: csv, path: trips.csv}, bad_rows: {max_fraction: 0}}
-label: {name: tip, task: regression}
-features: {fare: number}
-notify: [{url_env: RECEIVER, retries: 0}]
-"""
+YAML = failing_yaml("[{url_env: RECEIVER, retries: 0}]")
 
 
 def opened(screen: str, file: Path) -> IO[str]:
@@ -42,7 +35,7 @@ def outcomes(root: Path) -> list[tuple[str, int]]:
 def test_neither_the_name_of_a_folder_nor_a_screen_that_is_gone_ends_a_run(tmp_path, screen):
     folder = tmp_path / "[/b]x"
     folder.mkdir(parents=True)
-    (folder / "trips.csv").write_text("fare,tip\n1,2\nno number,3\n")
+    write_trips(folder)
     (folder / "pipeline.yaml").write_text(f"root: {tmp_path}/runs\npush: {{to: {tmp_path}/serving}}\n{YAML}")
     # A folder cannot be written as a file: the copy of the summary fails too.
     command = [sys.executable, "-m", "fullpass", "run", str(folder / "pipeline.yaml"), "--summary", str(tmp_path)]
