@@ -67,7 +67,7 @@ _OPTIONAL = {
     "keras": ("sklearn",),
 }
 """Library -> what its import leaves out besides IPython, which is for notebooks. Keras, SciPy and scikit-learn are
-imported later. Fullpass reads no MongoDB (bson), BigQuery and Pub/Sub by Beam."""
+imported later. Nothing reads MongoDB (bson), BigQuery or Pub/Sub through Beam."""
 
 
 def set_environment() -> None:
