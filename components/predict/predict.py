@@ -21,6 +21,7 @@ from fullpass.components.pages import notebook_html as html
 from fullpass.components.predict.explain import explain
 from fullpass.components.predict.input_rows import InputBatch, InputRows, TableRows
 from fullpass.components.predict.input_source import input_files, input_source
+from fullpass.components.predict.predicted_columns import BAD_ROW, BASE, EFFECT, PREDICTION, score_columns, taken_names
 from fullpass.components.predict.write_tables import format_to_write, row_json, write_tables
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.dates.read_dates import read_dates
@@ -28,13 +29,6 @@ from fullpass.preprocessing.values.raw_text import RawText
 from fullpass.trainer.export.export_files import DESCRIPTION, LOOKUPS, SERVING_RAW, column_of, verify_export
 from fullpass.trainer.input.raw_tensors import dense_shape, missing_value, to_request
 
-PREDICTION = "prediction"
-PROBABILITY = "probability_"
-QUANTILE = "quantile_"
-BASE = "base"
-EFFECT = "effect_"
-BAD_ROW = "bad_row"
-"""Column of the output with the reason why a row has no prediction; null for a row with a prediction."""
 _AS_TRAINED: Mapping[str, Any] = MappingProxyType({})
 _MOST_BAD = 0.001
 """That of an export of an earlier release, which does not tell it."""
@@ -373,9 +367,7 @@ def _unread_dates(dates: Mapping[str, Sequence[str]], inputs: Mapping[str, np.nd
 
 
 def _check_names(path: str, present: Sequence[str], columns: Sequence[str]) -> None:
-    own = (PREDICTION, BAD_ROW, *columns)
-    taken = [name for name in present if name in own or name.startswith(PROBABILITY)]
-    if taken:
+    if taken := taken_names(present, columns):
         raise UserError(f"{path}: column {taken[0]!r} has the name of a prediction; rename or drop it.")
 
 
@@ -398,8 +390,7 @@ def _with_predictions(model: Exported, batch: InputBatch, *, explained: bool) ->
 
 def _columns_of(model: Exported, *, explained: bool) -> list[str]:
     """Returns the output columns other than the prediction, in the order of the model's outputs."""
-    classes = [f"{PROBABILITY}{name}" for name in model.classes]
-    scores = classes or [f"{QUANTILE}{level:g}" for level in model.levels]
+    scores = score_columns(model.classes, model.levels)
     return [*scores, BASE, *(f"{EFFECT}{name}" for name in model.columns)] if explained else scores
 
 

@@ -13,11 +13,14 @@ import pyarrow.compute as pc
 from fullpass.base.errors import UserError, did_you_mean
 from fullpass.base.files import is_address
 from fullpass.components.ingest.sources.storage import open_raw
+from fullpass.components.predict.predicted_columns import score_columns, taken_names
+from fullpass.pipeline.authoring.derived_columns import parsed
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
 from fullpass.pipeline.authoring.loading.problems import Keys, format_path
 from fullpass.preprocessing.apply.vocabulary_file import category_tokens, vocabulary_tokens
 from fullpass.preprocessing.columns.compute_at import compute_at_by_feature, string_features
 from fullpass.preprocessing.columns.outputs import outputs
+from fullpass.preprocessing.columns.raw_columns import feature_columns, with_source_columns
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.dates.date_format import date_part_kind
 from fullpass.preprocessing.features.cross import Cross
@@ -32,6 +35,7 @@ from fullpass.preprocessing.features.ids import Embedding, Vocabulary
 from fullpass.preprocessing.features.image_feature import ImageFeature, Pretrained
 from fullpass.preprocessing.features.lists import list_options, reads_list
 from fullpass.preprocessing.features.target_feature import encoded_parts
+from fullpass.trainer.loss_config import levels_of
 
 
 def check_output_names(loaded: Loaded) -> Iterator[Finding]:
@@ -48,6 +52,20 @@ def check_output_names(loaded: Loaded) -> Iterator[Finding]:
             if name in owner:
                 yield Finding(keys, f"produces {name}, as {format_path(owner[name])} does. Rename one.")
             owner[name] = keys
+
+
+def check_names_of_predictions(loaded: Loaded) -> Iterator[Finding]:
+    """No column that the model reads has the name of one that `fullpass predict` adds to the rows."""
+    config = loaded.config
+    scores = score_columns(config.label.class_names or (), levels_of(config.training.loss))
+    expressions, _ = parsed(config.data.derive)
+    for name, feature in config.all_features.items():
+        read = sorted(with_source_columns(feature_columns(name, feature), expressions) - expressions.keys())
+        for column in taken_names(read, scores):
+            message = (
+                f"reads {column}, but `fullpass predict` adds a column {column} to the rows. Rename it in the data."
+            )
+            yield Finding(config.keys_of(name), message)
 
 
 def check_crosses(loaded: Loaded) -> Iterator[Finding]:

@@ -20,7 +20,8 @@ import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from fullpass.base.errors import UserError
-from fullpass.components.predict.predict import BASE, EFFECT, load_export, predict_tables
+from fullpass.components.predict.predict import load_export, predict_tables
+from fullpass.components.predict.predicted_columns import BASE, EFFECT
 from fullpass.trainer.config import TrainingConfig, Trees
 from fullpass.trainer.export.eval_scores import read_scores
 from fullpass.trainer.fit.fit import StoppedError

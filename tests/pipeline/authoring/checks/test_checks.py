@@ -34,6 +34,11 @@ MISTAKES = {
         "label.class_weights.yes", 14, "no such class", "Classes: 0, 1"),
     "weight is the label": mistake({13: "  task: binary\n  weight: big_tipper"},
         "label.weight", 14, "the label itself"),
+    "name of a prediction": mistake({5: "    path: rated.csv",
+        7: "    big_tipper: tips > 0.2 * fare\n    high: prediction > 1", 15: "  fare: number\n  high: number"},
+        "features.high", 17, "reads prediction", "`fullpass predict` adds a column prediction", "Rename"),
+    "name of a probability": mistake({5: "    path: rated.csv", 15: "  probability_1: number"},
+        "features.probability_1", 15, "`fullpass predict` adds a column probability_1"),
     "misspelt function": mistake({7: "    big_tipper: tips > fare * lgo(fare)"},
         "data.derive.big_tipper", 7, 'Did you mean "log"?', "^"),
     "arithmetic on text": mistake({7: "    big_tipper: tips > company"},
@@ -218,6 +223,7 @@ ALLOWED = {
     "two features of one column": {15: "  fare: number\n  fare_bucket: {type: count, column: fare}"},
     "a runner of Beam's": {18: "beam: {runner: PortableRunner}\nevaluation:"},
     "a manifest of images": {4: "    format: images", 5: "    path: manifest.csv\n    labels: manifest"},
+    "a probability of something else": {5: "    path: rated.csv", 15: "  probability_of_rain: number"},
     "credentials as columns": {15: "  fare: number\n  token: {type: category, column: company}"},
 }
 
@@ -236,6 +242,7 @@ def own_module(folder):
     (folder / "trips.tsv").write_text(TRIPS.replace(",", "\t"))
     (folder / "empty.csv").write_text("")
     (folder / "span-1.csv").write_text(TRIPS)
+    (folder / "rated.csv").write_text("fare,tips,company,started,prediction,probability_1,probability_of_rain\n")
     (folder / "manifest.csv").write_text("file,tips,fare,company,started\na.png,1,2,a,2024-01-01\n")
 
 
