@@ -29,6 +29,16 @@ class UsageError(UserError):
     """The pipeline file or the command line is wrong, for example names a node, label or format that is not known."""
 
 
+def escaped(text: str) -> str:
+    r"""Returns text with every character escaped that is a line break, a tab or invisible.
+
+    Example:
+        >>> escaped("fare\n(USD)")
+        'fare\\n(USD)'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Returns a hint for a misspelt or shortened name, or an empty string if no known name is near.
 
@@ -44,7 +54,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     near = _NEAR_SHORT if len(folded) <= _SHORT else _NEAR
     close = difflib.get_close_matches(folded, by_folded, n=1, cutoff=near)
     close += [one for one in by_folded if len(folded) > 2 and one.startswith(folded)]
-    return f' Did you mean "{by_folded[close[0]]}"?' if close else ""
+    return f' Did you mean "{escaped(by_folded[close[0]])}"?' if close else ""
 
 
 def listed(names: Collection[str], *, most: int = 20) -> str:
@@ -54,7 +64,8 @@ def listed(names: Collection[str], *, most: int = 20) -> str:
         >>> listed(["a", "b", "c", "d"], most=2)
         'a, b and 2 more'
     """
-    return ", ".join(islice(names, most)) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(map(escaped, islice(names, most))) + more
 
 
 @contextmanager

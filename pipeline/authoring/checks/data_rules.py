@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from fullpass.base.errors import UserError, did_you_mean
+from fullpass.base.errors import UserError, did_you_mean, escaped, listed
 from fullpass.components.ingest.config import ColumnSplit, StratifiedSplit, TimeSplit
 from fullpass.components.ingest.splitting.assign import columns_of_split, raw_split_columns
 from fullpass.pipeline.authoring.checks.source_rules import columns_present
@@ -167,9 +167,8 @@ def check_columns_of_files(loaded: Loaded) -> Iterator[Finding]:
         return
     for keys, column in columns_read(loaded):
         if column not in present and column not in loaded.config.data.derive:
-            yield Finding(
-                keys, f'no column "{column}" in the data.{did_you_mean(column, present)} Columns: {", ".join(present)}.'
-            )
+            hint, columns = did_you_mean(column, present), listed(present, most=len(present))
+            yield Finding(keys, f'no column "{escaped(column)}" in the data.{hint} Columns: {columns}.')
 
 
 def _split_keys(loaded: Loaded) -> Keys:

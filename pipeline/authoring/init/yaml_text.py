@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fullpass.base.errors import escaped
 from fullpass.preprocessing.expressions.syntax_tree import one_line
 
 _WIDTH = 120
@@ -139,8 +140,7 @@ def _text(text: str) -> str:
         return text
     if '"' in text and text.isprintable():
         return "'" + text.replace("'", "''") + "'"
-    quoted = re.sub(r'["\\]', r"\\\g<0>", text)
-    return '"' + "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in quoted) + '"'
+    return '"' + escaped(re.sub(r'["\\]', r"\\\g<0>", text)) + '"'
 
 
 def _number(value: float) -> str:

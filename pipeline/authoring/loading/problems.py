@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fullpass.base.errors import UsageError
+from fullpass.base.errors import UsageError, escaped
 
 Keys = tuple[str | int, ...]
 """A path in a YAML tree: keys of mappings and indices of lists, from the root."""
@@ -70,7 +70,7 @@ def format_path(keys: Keys) -> str:
         elif _PLAIN_KEY.fullmatch(key):
             text += f".{key}" if text else key
         else:
-            text += f'["{key}"]'
+            text += f'["{escaped(key)}"]'
     return text
 
 
