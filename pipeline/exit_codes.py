@@ -5,6 +5,7 @@ import os
 import pwd
 import re
 import sqlite3
+import sys
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import Literal
@@ -37,6 +38,7 @@ _SQLITE = {
 }
 _OF_METADATA = "Error when executing query: "
 """Stands before SQLite's message in the errors of ML Metadata, which raises RuntimeError for them."""
+_DEFECT = "This is a defect of Fullpass. --debug shows the traceback."
 _WHERE = (
     "Fullpass writes into root and push.to of the YAML (`fullpass run --root` names another root), and temporary files "
     "into the folder that TMPDIR names. Choose folders that can be written, or free space there."
@@ -112,9 +114,16 @@ def explained(error: Exception) -> str:
         return f"{error}\n{error.count}"
     if isinstance(error, UserError):
         return str(error)
-    return _of_this_machine(error) or (
-        f"{type(error).__name__}: {error}\nThis is a defect of Fullpass. --debug shows the traceback."
-    )
+    return _of_this_machine(error) or f"{type(error).__name__}: {error}\n{_of_python(error) or _DEFECT}"
+
+
+def _of_python(error: Exception) -> str | None:
+    """Returns which setting of Python makes libraries fail; None if none does."""
+    if isinstance(error, Warning):
+        return "PYTHONWARNINGS makes an error of each warning, here of one that a library gives. Unset it."
+    if sys.flags.optimize > 1:
+        return "PYTHONOPTIMIZE=2 removes docstrings, which TensorFlow reads while it loads. Unset it, or set it to 1."
+    return None
 
 
 def exit_code(error: Exception) -> ExitCode:

@@ -85,6 +85,19 @@ def test_what_is_ours_is_called_a_defect():
     assert "defect" in explained(raised(lambda: {}["x"]))
 
 
+@pytest.mark.parametrize(("variable", "value"), [("PYTHONOPTIMIZE", "2"), ("PYTHONWARNINGS", "error")])
+def test_a_setting_of_python_under_which_libraries_fail_is_named(variable, value):
+    """TensorFlow reads docstrings while it loads; pyparsing warns of a name that httplib2 uses."""
+    library = "import warnings\ndef f(): 'Does.'\nwarnings.warn('old name', DeprecationWarning)\nlen(f.__doc__)"
+    code = (
+        "from fullpass.pipeline.exit_codes import explained\n"
+        f"try: exec({library!r})\nexcept Exception as error: print(explained(error))"
+    )
+    environment = {**os.environ, variable: value}
+    text = subprocess.check_output([sys.executable, "-c", code], env=environment, cwd=REPOSITORY, text=True)
+    assert f"\n{variable}" in text and "Unset it" in text and "defect" not in text
+
+
 @pytest.mark.integration
 def test_a_run_in_a_root_that_cannot_be_made_ends_with_the_sentence_and_code_1(edited):
     command = [sys.executable, "-m", "fullpass", "run", str(edited()), "--root", "/sys/kernel/fullpass"]
