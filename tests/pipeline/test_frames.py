@@ -66,6 +66,7 @@ def test_whole_numbers_beyond_64_bits_are_text_as_in_json_lines():
         (pd.period_range("2024-03", periods=2, freq="M"), [datetime(2024, 3, 1), datetime(2024, 4, 1)]),
         (pd.array([pd.Period("2024Q2"), pd.NaT], dtype="period[Q]"), [datetime(2024, 4, 1), None]),
         (pd.interval_range(0, 2), [{"left": 0, "right": 1}, {"left": 1, "right": 2}]),
+        (pd.cut([0.5, 9, 2, 1], [0, 1, 2]), ["(0, 1]", None, "(1, 2]", "(0, 1]"]),
         (pd.arrays.SparseArray([0.5, None]), [0.5, None]),
         (pd.array([7, None], dtype="Int64"), [7, None]),
         (pd.Categorical([3, 1]), [3, 1]),

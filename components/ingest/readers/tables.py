@@ -218,17 +218,27 @@ def _field(column: pa.ChunkedArray, index: int) -> pa.ChunkedArray:
 
 
 def without_extensions(table: pa.Table) -> pa.Table:
-    """Returns a table whose columns of extension types are their storage; periods of pandas are when they begin."""
+    """Returns a table whose columns of extension types are their storage; periods of pandas are when they begin.
+
+    The classes of `pandas.cut` are intervals: they are texts, as in the CSV files of pandas: `(0, 1]`.
+    """
     for i, field in enumerate(table.schema):
-        if isinstance(field.type, pa.BaseExtensionType):
-            table = table.set_column(i, field.name, _stored(table.column(i)))
+        values = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if isinstance(values, pa.BaseExtensionType):
+            stored = [_stored(chunk) for chunk in table.column(i).chunks]
+            table = table.set_column(i, field.name, stored or pa.nulls(0))
     return table
 
 
-def _stored(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _stored(column: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        classes = column.dictionary
+        of_cut = classes.type.extension_name == "pandas.interval"
+        texts = pa.array([str(one) for one in classes.to_pandas()], pa.string()) if of_cut else _stored(classes)
+        return pa.DictionaryArray.from_arrays(column.indices, texts)
     if column.type.extension_name == "pandas.period":  # stored as the number of periods since 1970
-        return pa.chunked_array([pa.array(pa.table({"": column}).to_pandas()[""].dt.to_timestamp())])
-    return pa.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
+        return pa.array(pa.table({"": column}).to_pandas()[""].dt.to_timestamp())
+    return column.storage
 
 
 def validated(table: pa.Table) -> pa.Table:
