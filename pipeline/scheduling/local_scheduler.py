@@ -47,10 +47,14 @@ def load_to_schedule(file: Path) -> Loaded:
         problems = require(loaded)
     except ConfigError as error:
         whole = whole_span(loaded)
-        if whole is None and not still_arrives(loaded):
+        arriving = still_arrives(loaded) if whole is None else None
+        if whole is None and arriving is None:
             raise
-        require(replace(loaded, span=whole, reads_data=whole is not None))
-        problems = tuple(replace(problem, severity="warning") for problem in error.problems)
+        problems = require(replace(loaded, span=whole, reads_data=whole is not None))
+        if arriving is not None:
+            problems = (*problems, arriving.problem(loaded))
+        else:
+            problems = tuple(replace(problem, severity="warning") for problem in error.problems)
     for problem in problems:
         print_text(problem.located(file), err=True)
     return loaded

@@ -52,9 +52,8 @@ def check(loaded: Loaded, *, runs_here: bool = True) -> tuple[Problem, ...]:
             found = [replace(problem, severity="warning") for problem in found]
         problems += found
     wrong = any(problem.severity == "error" for problem in problems)
-    if wrong and not runs_here and loaded.reads_data and source_rules.still_arrives(loaded):
-        of_yaml = check(replace(loaded, reads_data=False), runs_here=False)
-        problems = [problem if problem in of_yaml else replace(problem, severity="warning") for problem in problems]
+    if wrong and not runs_here and loaded.reads_data and (arriving := source_rules.still_arrives(loaded)):
+        problems = [*check(replace(loaded, reads_data=False), runs_here=False), arriving.problem(loaded)]
     return in_file_order(problems)
 
 

@@ -122,17 +122,19 @@ def check_window(loaded: Loaded) -> Iterator[Finding]:
         yield warning(("data", "window"), f"these spans of the window are missing: {lacking}.")
 
 
-def still_arrives(loaded: Loaded) -> bool:
-    """Returns whether the first file tells no columns yet: it is empty, ends in its header, or cannot be read."""
-    source, file = loaded.config.data.source, _first_file(loaded)
+def still_arrives(loaded: Loaded) -> Finding | None:
+    """Returns a warning if the first file tells no columns yet: it is empty, ends in its header, or cannot be read."""
+    source, file, why = loaded.config.data.source, _first_file(loaded), "it has no whole line yet"
     if file is None:
-        return False
+        return None
     try:
         columns_of(file, source)
         content = look_at(file.path) if isinstance(source, CsvSource) else None
-    except UserError:
-        return True
-    return content is not None and content.whole and b"\n" not in content.start
+        if content is None or not content.whole or b"\n" in content.start:
+            return None
+    except UserError as error:
+        why = str(error).removeprefix(f"{file.path}: ").rstrip(".")
+    return warning(_PATH, f"{file.path} is still arriving, or is cut off: {why}. Its columns are not checked.")
 
 
 def columns_present(loaded: Loaded) -> list[str] | None:
