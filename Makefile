@@ -34,7 +34,7 @@ endif
 PYTHONS := $(PYTHON)
 endif
 
-.PHONY: help env demo test test-fast test-long coverage fuzz sizes licenses lint types docs bench bench-run bench-taxi bench-edit bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-images bench-kubeflow bench-predict bench-joins bench-target gate-events check-flink check-s3 check-serving check-image check-kfp check-workers check-mlflow check-report check-wheel check-newest pictures lock lock-checks clean FORCE
+.PHONY: help env demo test test-fast test-long coverage fuzz sizes licenses lint types docs bench bench-run bench-taxi bench-edit bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-images bench-kubeflow bench-predict bench-joins bench-target gate-events check-flink check-spark check-s3 check-serving check-image check-kfp check-workers check-mlflow check-report check-wheel check-newest pictures lock lock-checks clean FORCE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -152,14 +152,19 @@ bench-diagnose: env  ## compares the gains that diagnose promises with the gains
 
 FLINK_HOME     ?= .tools/flink
 JOB_SERVER_JAR ?=
+SPARK_JOB_SERVER_JAR ?=
 VERSITYGW      ?= .tools/bin/versitygw
 KFP_BIN        ?=
 CRD            ?=
 EXPORT         ?= examples/taxi/serving/current
 
-check-flink: env $(filter .tools/flink,$(FLINK_HOME))  ## runs nodes on a real Flink; needs Java, JOB_SERVER_JAR=FILE of Beam, and Maven or FLINK_HOME=FOLDER
+check-flink: env $(filter .tools/flink,$(FLINK_HOME))  ## runs nodes on a real Flink; needs Java, JOB_SERVER_JAR=FILE of Beam, and Maven or FLINK_HOME=FOLDER; WORKERS=4 COPIES=2 for more
 	@command -v java >/dev/null || { echo "check-flink needs Java (11 or 17) on PATH, which Flink runs on." >&2; exit 1; }
-	FLINK_HOME="$(abspath $(FLINK_HOME))" JOB_SERVER_JAR="$(abspath $(JOB_SERVER_JAR))" $(BIN)/pytest tests/live/flink.py $(ARGS)
+	FLINK_HOME="$(abspath $(FLINK_HOME))" JOB_SERVER_JAR="$(abspath $(JOB_SERVER_JAR))" $(BIN)/pytest tests/live/flink.py -rP $(ARGS)
+
+check-spark: env  ## runs the taxi pipeline on Spark; needs Java, and SPARK_JOB_SERVER_JAR=FILE of Beam; WORKERS=4 COPIES=2 for more
+	@command -v java >/dev/null || { echo "check-spark needs Java (11 or 17) on PATH, which Spark runs on." >&2; exit 1; }
+	SPARK_JOB_SERVER_JAR="$(abspath $(SPARK_JOB_SERVER_JAR))" $(BIN)/pytest tests/live/spark.py -rP $(ARGS)
 
 .tools/flink: tests/live/flink.xml
 	@command -v mvn >/dev/null || { echo "check-flink needs FLINK_HOME=FOLDER of Flink 1.19, or Maven to fetch it with." >&2; exit 1; }

@@ -1,24 +1,24 @@
 """`make check-flink`: nodes of the taxi package on a real Flink, against the same nodes in their own process.
 
 The package is compiled for `artifacts: direct` and the engine `flink`, and its commands run as a cluster runs them. A
-folder stands for the bucket, as nothing here answers gs://. Flink is a job manager and two task managers of one slot,
-each a process, from the jars of FLINK_HOME/lib; beside each task manager is a pool of Beam's workers. Files are small,
-so that each task manager has some. The Trainer runs once and not on Flink; both evaluations are of its model.
+folder stands for the bucket, as nothing here answers gs://. Flink is a job manager and WORKERS task managers of one
+slot, each a process, from the jars of FLINK_HOME/lib; beside each task manager is a pool of Beam's workers. Files are
+small, so that each task manager has some; more workers need more COPIES of the rows. The Trainer runs once and not on
+Flink; both evaluations are of its model. What each job took is printed.
 
 The address of the worker pool is the same for all task managers, but each needs a pool of its own: each numbers its
 workers from 1, and one pool would stop the workers of one task manager when the other asks. So the host name in the
 address is 127.0.0.2 for the first JVM and 127.0.0.3 for the second, as `localhost` is another machine for each in a
-cluster. Both addresses are loopback on Linux.
+cluster. All of 127.0.0.0/8 is loopback on Linux.
 """
 
-import importlib.util
 import json
 import os
-import shutil
 import socket
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,19 +27,31 @@ import yaml
 
 from tests.kubeflow.backend.run import Backend
 from tests.kubeflow.backend.store import ObjectStore
-from tests.live.servers import REPOSITORY, answers, forwards, free_port, needed, server, worker_pool
+from tests.live.servers import answers, forwards, free_port, needed, server, worker_pool
+from tests.live.taxi import (  # noqa: F401
+    EVAL,
+    ROWS,
+    TRAIN,
+    WORKERS,
+    taxi_pipeline,
+    test_every_row_is_ingested_once_and_the_same,
+    test_every_transformed_row_is_written_once_and_the_same_to_the_last_bit,
+    test_statistics_count_the_same,
+    test_the_evaluator_measures_the_same,
+    test_the_transform_graph_has_the_same_constants_and_vocabularies,
+)
 
 BEFORE_TRAINING = ("find-inputs", "ingest", "schema", "statistics-gen", "transform")
 TASKS = (*BEFORE_TRAINING, "trainer", "evaluator")
-TRAIN, EVAL = "Split-train", "Split-eval"
 ON_FLINK = {  # in the order of their jobs: the steps whose elements are files, and the splits of these files
     "Ingest": {"Shards/Join": (TRAIN, EVAL)},
-    "StatisticsGen": {"{Files, Accumulate}": (TRAIN, EVAL)},
-    "Transform": {"{Files0, Accumulate0}": (TRAIN,), "Raw[train]/{Files, Read}": (TRAIN,)},
-    "Evaluator": {"{Files, Evaluate}": (EVAL,)},
+    "StatisticsGen": {"AccumulateFiles/{Files, Accumulate}": (TRAIN, EVAL)},
+    "Transform": {"Analyze0/{Files, Accumulate}": (TRAIN,), "Raw[train]/{Files, Read}": (TRAIN,)},
+    "Evaluator": {"Evaluate/{Files, Accumulate}": (EVAL,)},
 }
-TASK_MANAGERS = ("first", "second")
+TASK_MANAGERS = tuple(f"manager-{number}" for number in range(1, WORKERS + 1))
 pytestmark = pytest.mark.timeout(1800)  # the first test waits for all runs
+SERVERS: set[int] = set()  # their process groups
 _POOL = "pool-beside-the-task-manager"
 _MAIN = "org.apache.flink.runtime"
 _OPENS = ("lang", "lang.reflect", "io", "net", "nio", "text", "time", "util", "util.concurrent",
@@ -51,6 +63,19 @@ _MEMORY = {
     # Statistics are a hundred exchanges at once, each with buffers of its own.
     "memory.network.min": "512m", "memory.network.max": "512m", "network.sort-shuffle.min-buffers": "32",
 }  # fmt: skip
+
+
+def processes() -> Iterator[tuple[int, int, float]]:
+    """Yields parent, group and processor seconds, with those of children that ended, of each process."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it ended
+            found = stat.read_text().rpartition(")")[2].split()
+            yield int(found[1]), int(found[2]), sum(map(int, found[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def taken() -> float:
+    """Returns the processor seconds of all servers until now."""
+    return sum(seconds for _, group, seconds in processes() if group in SERVERS)
 
 
 class SharedFolder(ObjectStore):
@@ -95,41 +120,38 @@ def flink(tmp_path_factory) -> Iterator[dict[str, Any]]:
             own = [*tasks[:1], f"-Djdk.net.hosts.file={hosts}", *tasks[1:], f"-Dtaskmanager.resource-id={name}"]
             ready = answers(f"{url}/overview", f'"slots-total":{count},')
             running.enter_context(server(own, folder / f"taskmanager-{name}.log", ready, seconds=120))
+        SERVERS.update(group for parent, group, _ in processes() if parent == os.getpid() != group)
         yield {"runner": "flink", "master": f"localhost:{rest}", "job_server_jar": str(jar), "version": "1.19",
                "parallelism": len(TASK_MANAGERS), "worker_pool": f"{_POOL}:{beside}"}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def pipeline(tmp_path_factory) -> Path:
-    """The taxi pipeline with its rows beside it, in small files and with a short training."""
-    folder = tmp_path_factory.mktemp("pipeline")
-    tfx = importlib.util.find_spec("tfx").submodule_search_locations[0]
-    data = "package:tfx/examples/chicago_taxi_pipeline/data/simple/data.csv"
-    shutil.copy(f"{tfx}/examples/chicago_taxi_pipeline/data/simple/data.csv", folder / "trips.csv")
-    text = (REPOSITORY / "examples" / "taxi" / "pipeline.yaml").read_text()
-    changes = {data: "trips.csv", "  split:\n": "  records: {shard_mb: 1}\n  split:\n", "epochs: 10": "epochs: 1"}
-    for old, new in changes.items():
-        assert text.count(old) == 1
-        text = text.replace(old, new)
-    (folder / "pipeline.yaml").write_text(text)
-    return folder / "pipeline.yaml"
+    return taxi_pipeline(tmp_path_factory.mktemp("pipeline"))
 
 
 class Runs:
     """Runs of the package on one installation, which takes from its cache what a task has made of the same inputs.
 
     bucket: folder that all nodes see; without one, artifacts are copied to and from the object store.
+
+    Attributes:
+        starts: Tasks in the order of their starts, and the processor seconds of the servers until then.
     """
 
     def __init__(self, pipeline: Path, folder: Path, bucket: Path | None = None) -> None:
         self._pipeline, self._folder, self._bucket = pipeline, folder, bucket
+        self.starts: list[tuple[str, float]] = []
         self._backend = Backend(folder / "kfp", **({} if bucket is None else {"root": f"{bucket}/artifacts"}))
+        # As Flink's workers: in forks, TensorFlow does not optimize graphs, and scores differ in their last bits.
+        self._backend.starts_fresh = "evaluator".__eq__
         if bucket is not None:
             self._backend.store = SharedFolder(bucket)
-            self._backend.started = self._make_folders
+            self._backend.started = self._starts
 
-    def _make_folders(self, task: str, attempt: int, process: object) -> None:
-        """An object store needs no folder before a file in it, and the Evaluator makes none."""
+    def _starts(self, task: str, attempt: int, process: object) -> None:
+        """Notes the start; makes folders, which an object store does not need and the Evaluator does not make."""
+        self.starts.append((task, taken()))
         for made in self._bucket.glob(f"artifacts/*/*/{task}/*") if task == "evaluator" else ():
             for output in ("evaluation", "blessing"):
                 (made / output).mkdir(exist_ok=True)
@@ -170,45 +192,50 @@ class Runs:
 
 
 @pytest.fixture(scope="module")
-def outputs(pipeline, flink, tmp_path_factory) -> tuple[dict[str, Path], dict[str, Path]]:
+def on_flink(pipeline, flink, tmp_path_factory) -> tuple[Runs, dict[str, Path]]:
+    """The runs of nodes on Flink, and the folder of each output that Flink made."""
+    folder = tmp_path_factory.mktemp("there")
+    there = Runs(pipeline, folder, folder / "bucket")
+    assert set(there.run(TASKS, dict.fromkeys(ON_FLINK, flink)).values()) == {"COMPLETE"}
+    print_costs(flink, [*there.starts, ("", taken())])
+    return there, there.outputs()
+
+
+@pytest.fixture(scope="module")
+def outputs(pipeline, flink, on_flink, tmp_path_factory) -> tuple[dict[str, Path], dict[str, Path]]:
     """What the nodes made by themselves, and what they made on Flink.
 
     Evaluations are of one model and the same files: that of the nodes by themselves is of a second run after Flink's,
     with every other task from the cache.
     """
-    folder = tmp_path_factory.mktemp("there")
-    here, there = Runs(pipeline, tmp_path_factory.mktemp("here")), Runs(pipeline, folder, folder / "bucket")
+    here, (there, made) = Runs(pipeline, tmp_path_factory.mktemp("here")), on_flink
     assert set(here.run(BEFORE_TRAINING, {}).values()) == {"COMPLETE"}
-    assert set(there.run(TASKS, dict.fromkeys(ON_FLINK, flink)).values()) == {"COMPLETE"}
-    on_flink = there.outputs()
     again = there.run(TASKS, {name: flink for name in ON_FLINK if name != "Evaluator"})
     assert (again["trainer"], again["evaluator"]) == ("CACHED", "COMPLETE")
     of_evaluator = {name: there.outputs()[name] for name in ("evaluation", "blessing")}
-    assert on_flink.keys() == here.outputs().keys() | of_evaluator.keys()
-    return here.outputs() | of_evaluator, on_flink
-
-
-def rows(examples: Path, row_id: str) -> dict[str, dict[int, bytes]]:
-    """Returns split -> row id -> the example as it was written."""
-    import tensorflow as tf
-
-    found: dict[str, dict[int, bytes]] = {}
-    for split in sorted(examples.glob("Split-*")):
-        kind = found.setdefault(split.name, {})
-        for file in sorted(split.iterdir()):
-            compression = "GZIP" if file.suffix == ".gz" else ""
-            for record in tf.data.TFRecordDataset(str(file), compression_type=compression).as_numpy_iterator():
-                example = tf.train.Example.FromString(record)
-                key = example.features.feature[row_id].int64_list.value[0]
-                assert key not in kind, f"row {key} was written twice"
-                kind[key] = example.SerializeToString(deterministic=True)
-    return found
+    assert made.keys() == here.outputs().keys() | of_evaluator.keys()
+    return here.outputs() | of_evaluator, made
 
 
 def ask(flink: dict[str, Any], path: str) -> Any:
     """Returns what Flink's REST interface answers."""
     with urllib.request.urlopen(f"http://{flink['master']}/{path}", timeout=30) as answer:
         return json.load(answer)
+
+
+def jobs_of(flink: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns all jobs, in the order of their starts."""
+    return sorted(ask(flink, "jobs/overview")["jobs"], key=lambda job: job["start-time"])
+
+
+def print_costs(flink: dict[str, Any], starts: Sequence[tuple[str, float]]) -> None:
+    """Prints what each job took. starts: of the tasks, with the processor seconds of the servers until then."""
+    names = {node.lower() for node in ON_FLINK}
+    on_servers = [after - before for (task, before), (_, after) in pairwise(starts) if task.replace("-", "") in names]
+    print(f"\n{WORKERS} task managers, {sum(ROWS.values())} rows: job, processor seconds, bytes between its steps")
+    for job, node, seconds in zip(jobs_of(flink), ON_FLINK, on_servers, strict=True):
+        sent = sum(vertex["metrics"]["write-bytes"] for vertex in ask(flink, f"jobs/{job['jid']}")["vertices"])
+        print(f"{node}, {seconds:.1f}, {sent}")
 
 
 def read_by(flink: dict[str, Any], job: str, step: str) -> dict[str, int]:
@@ -219,73 +246,14 @@ def read_by(flink: dict[str, Any], job: str, step: str) -> dict[str, int]:
     return {subtask["taskmanager-id"]: subtask["metrics"]["read-records"] for subtask in subtasks}
 
 
-def test_both_task_managers_worked_on_files_of_every_node(flink, outputs):
+def test_all_task_managers_worked_on_files_of_every_node(flink, on_flink):
     assert {manager["id"] for manager in ask(flink, "taskmanagers")["taskmanagers"]} == set(TASK_MANAGERS)
-    jobs = sorted(ask(flink, "jobs/overview")["jobs"], key=lambda job: job["start-time"])
+    jobs = jobs_of(flink)
     assert [job["state"] for job in jobs] == ["FINISHED"] * len(ON_FLINK)
-    examples = outputs[1]["examples"]
+    examples = on_flink[1]["examples"]
     files = {split: len(list((examples / split).iterdir())) for split in (TRAIN, EVAL)}
     for job, (node, steps) in zip(jobs, ON_FLINK.items(), strict=True):
         for step, splits in steps.items():
             read = read_by(flink, job["jid"], step)
             assert set(read) == set(TASK_MANAGERS) and min(read.values()) > 0, f"{node}, {step}: {read}"
             assert sum(read.values()) == sum(files[split] for split in splits), f"{node}, {step}: {read}"
-
-
-def test_every_row_is_ingested_once_and_the_same(outputs):
-    from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID
-
-    here, there = (rows(made["examples"], RAW_ROW_ID) for made in outputs)
-    assert sum(map(len, here.values())) == 15_002
-    assert here == there
-
-
-def test_the_transform_graph_has_the_same_constants_and_vocabularies(outputs):
-    import tensorflow_transform as tft
-
-    here, there = (made["transform_graph"] for made in outputs)
-    assets = [{f.name: f.read_bytes() for f in (g / "transform_fn" / "assets").iterdir()} for g in (here, there)]
-    assert assets[0] == assets[1] and len(assets[0]) >= 3
-    schemas = [tft.TFTransformOutput(str(graph)).transformed_metadata.schema for graph in (here, there)]
-    assert schemas[0] == schemas[1]
-
-
-def test_every_transformed_row_is_written_once_and_the_same_to_the_last_bit(outputs):
-    from fullpass.preprocessing.columns.outputs import ROW_ID
-
-    here, there = (rows(made["transformed_examples"], ROW_ID) for made in outputs)
-    assert {split: len(found) for split, found in here.items()} == {TRAIN: 12_065, EVAL: 2_937}
-    assert here == there, "constants that differ in the last bit would make other z-scores"
-
-
-def test_statistics_count_the_same(outputs):
-    import tensorflow_data_validation as tfdv
-
-    def counts(made: dict[str, Path]) -> dict[tuple[str, str], tuple]:
-        found = {}
-        for split in sorted(made["statistics"].glob("Split-*")):
-            [of_split] = tfdv.load_stats_binary(str(split / "FeatureStats.pb")).datasets
-            for one in of_split.features:
-                common = (one.num_stats if one.HasField("num_stats") else one.string_stats).common_stats
-                range_ = (one.num_stats.min, one.num_stats.max) if one.HasField("num_stats") else ()
-                found[split.name, one.path.step[0]] = (common.num_non_missing, common.num_missing, *range_)
-        return found
-
-    here, there = map(counts, outputs)
-    assert here == there and len(here) > 20
-
-
-def test_the_evaluator_measures_the_same(outputs):
-    from fullpass.components.evaluation.measured_metrics import read_measured
-
-    every = [read_measured(str(made["evaluation"])) for made in outputs]
-    here, there = ({(rows.keys, rows.newest): rows for rows in measured} for measured in every)
-    assert here.keys() == there.keys() and len(here) > 20
-    assert here[(), False].examples == 2_937
-    assert {key: rows.examples for key, rows in here.items()} == {key: rows.examples for key, rows in there.items()}
-    for key, rows_here in here.items():
-        close = {"rel": 1e-9, "abs": 1e-9, "nan_ok": True}
-        assert there[key].values == pytest.approx(rows_here.values, **close)
-        assert there[key].errors == pytest.approx(rows_here.errors, **close)
-    verdicts = [[file.name for file in made["blessing"].iterdir()] for made in outputs]
-    assert verdicts[0] == verdicts[1]
