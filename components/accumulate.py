@@ -6,9 +6,9 @@ result does not depend on the order in which workers finish.
 """
 
 import abc
+import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import apache_beam as beam
 from apache_beam.coders import FastPrimitivesCoder
@@ -17,12 +17,54 @@ from tfx.dsl.io import fileio
 _CODER = FastPrimitivesCoder()
 """Encodes states as Beam does between two steps."""
 
-_AT_ONCE = 64
+_MOST_AT_ONCE, _BYTES_AT_ONCE = 64, 128 << 20
 
 _State = TypeVar("_State")
 
 Group = Hashable
 """Files whose states are merged, such as a split or a span."""
+
+
+class States(Iterator[_State], Generic[_State]):
+    """The states of a group, in the order of its files. A state is read when it is its turn.
+
+    Attributes:
+        at_once: How many states may be in memory together: fewer large ones, but at least two.
+    """
+
+    def __init__(self, states: Iterable[_State], largest_bytes: int):
+        """Constructs the states. largest_bytes: the encoded size of the largest one."""
+        self._states = iter(states)
+        self.at_once = max(2, min(_MOST_AT_ONCE, _BYTES_AT_ONCE // max(1, largest_bytes)))
+
+    def __next__(self) -> _State:
+        return next(self._states)
+
+    def merged(self, merge: Callable[[Sequence[_State]], _State]) -> _State:
+        """Merges the states in order: `at_once` of them, then as many of the results, and so on.
+
+        A state alone is its own result. Rounds lose less than merging one state after the other where a merge rounds.
+
+        Raises:
+            ValueError: There is no state.
+        """
+        waiting: list[list[_State]] = []  # by round, those of a later round being earlier states
+        for state in self:
+            for level in itertools.count():
+                if level == len(waiting):
+                    waiting.append([])
+                waiting[level].append(state)
+                if len(waiting[level]) < self.at_once:
+                    break
+                state = merge(waiting[level])
+                waiting[level] = []
+        rest: list[_State] = []
+        for states in waiting:
+            together = [*states, *rest]
+            rest = [merge(together)] if len(together) > 1 else together
+        if not rest:
+            raise ValueError("there is no state to merge.")
+        return rest[0]
 
 
 class FileAccumulator(abc.ABC):
@@ -40,25 +82,8 @@ class FileAccumulator(abc.ABC):
         """
 
     @abc.abstractmethod
-    def merge(self, group: Group, states: Iterator[Any]) -> Any:
-        """Returns the result of a group, from the states of its files in the order of the files."""
-
-
-def merge_in_rounds(states: Iterable[_State], merge: Callable[[Sequence[_State]], _State]) -> _State:
-    """Merges states in order, of which few are in memory: some at once, and then their results likewise.
-
-    A state alone is its own result. Rounds lose less than merging one state after the other where a merge rounds.
-
-    Raises:
-        ValueError: There is no state.
-    """
-    left = iter(states)
-    merged = []
-    while some := list(islice(left, _AT_ONCE)):
-        merged.append(merge(some) if len(some) > 1 else some[0])
-    if not merged:
-        raise ValueError("there is no state to merge.")
-    return merged[0] if len(merged) == 1 else merge_in_rounds(merged, merge)
+    def merge(self, group: Group, states: States[Any]) -> Any:
+        """Returns the result of a group from the states of its files."""
 
 
 class AccumulateFiles(beam.PTransform):
@@ -92,7 +117,7 @@ class AccumulateFiles(beam.PTransform):
 
 
 class _Accumulate(beam.DoFn):
-    """Accumulates a file: (file number, path, groups) -> (group, (file number, path of the state))."""
+    """Accumulates a file: (file number, path, groups) -> (group, (file number, path of the state, its bytes))."""
 
     def __init__(self, accumulator: FileAccumulator, pending: str):
         self._accumulator, self._pending = accumulator, pending
@@ -109,20 +134,22 @@ class _Accumulate(beam.DoFn):
             self._started = True
         for index, (group, state) in enumerate(self._accumulator.accumulate(path, groups)):
             waiting = f"{self._pending}/{number:06d}-{index}"
+            encoded = _CODER.encode(state)
             with fileio.open(waiting, "wb") as file:
-                file.write(_CODER.encode(state))
-            yield group, (number, waiting)
+                file.write(encoded)
+            yield group, (number, waiting, len(encoded))
 
 
 class _Merge(beam.DoFn):
-    """Merges the states of a group: (group, (file number, path of the state) of each file) -> (group, result)."""
+    """Merges the states of a group: (group, (file number, path, bytes) of each state) -> (group, result)."""
 
     def __init__(self, accumulator: FileAccumulator):
         self._accumulator = accumulator
 
-    def process(self, element: tuple[Any, Iterable[tuple[int, str]]]) -> Iterator[Any]:
+    def process(self, element: tuple[Any, Iterable[tuple[int, str, int]]]) -> Iterator[Any]:
         group, parts = element
-        yield group, self._accumulator.merge(group, (_read(path) for _, path in sorted(parts)))
+        _, paths, sizes = zip(*sorted(parts), strict=True)
+        yield group, self._accumulator.merge(group, States(map(_read, paths), max(sizes)))
 
 
 def _read(path: str) -> Any:

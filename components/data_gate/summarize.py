@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from tfx import types
 
-from fullpass.components.accumulate import FileAccumulator, merge_in_rounds
+from fullpass.components.accumulate import FileAccumulator, States
 from fullpass.components.data_gate.distribution import Distribution
 from fullpass.components.data_gate.series import SeriesSource, Sketches
 from fullpass.components.data_gate.span_summary import SpanSummary, SummaryStore, merge_distributions, merge_parts
@@ -57,8 +57,8 @@ class SummarizeFiles(FileAccumulator):
             sketches.add_batch(batch)
         yield groups[0], (sketches.rows, sketches.distributions())
 
-    def merge(self, group: Any, states: Iterator[tuple[int, dict[str, Distribution]]]) -> None:
-        rows, distributions = merge_in_rounds(states, _together)
+    def merge(self, group: Any, states: States[tuple[int, dict[str, Distribution]]]) -> None:
+        rows, distributions = states.merged(_together)
         number, label, fingerprint = self._spans[group[1]]
         self._store.write(merge_parts(number, label, fingerprint, rows, [distributions]))
 

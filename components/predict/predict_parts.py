@@ -23,12 +23,14 @@ from fullpass.base.files import is_address
 from fullpass.base.folders import Folder
 from fullpass.base.json_text import to_json_text
 from fullpass.components.ingest.read_tasks import ReadTask, check_tasks, spread
+from fullpass.components.ingest.readers.crashes import worker_ended_text
 from fullpass.components.ingest.readers.reader import BadRow
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.predict.input_rows import InputRows
 from fullpass.components.predict.input_source import InputSource, input_files, input_source
 from fullpass.components.predict.predict import Predictions, Quarantine, Tally, describe_export, load_export
 from fullpass.components.predict.write_tables import format_to_write, write_tables
+from fullpass.preprocessing.internals.beam_internals import fail_with_workers
 
 DONE = "_SUCCESS"
 _SAVED_MODEL = "saved_model.pb"
@@ -70,6 +72,7 @@ def predict_parts(batch: Batch, beam_args: Callable[[int], Sequence[str]]) -> Ta
         _, description = describe_export(folder)
     how = input_source(description["source"], batch.rows, batch.read_as)
     files = input_files(how.source, batch.rows)
+    fail_with_workers(worker_ended_text)
     with _Output(batch.output) as output:
         with beam.Pipeline(argv=list(beam_args(sum(file.size for file in files)))) as pipeline:
             tasks = spread(pipeline, [files], how.source)

@@ -13,7 +13,7 @@ from tfx import types
 from tfx.dsl.io import fileio
 from tfx.types import standard_artifacts
 
-from fullpass.components.accumulate import AccumulateFiles, FileAccumulator
+from fullpass.components.accumulate import AccumulateFiles, FileAccumulator, States
 from fullpass.components.artifact_files import STATISTICS_FILE
 from fullpass.components.beam_component import Artifacts, BeamComponent
 from fullpass.components.data_gate.series import SeriesSource, Sketches
@@ -88,7 +88,7 @@ class StatisticsOfFiles(FileAccumulator):
         if sketches is not None:
             yield spans[0], (sketches.rows, sketches.distributions())
 
-    def merge(self, group: Any, states: Iterator[Any]) -> None:
+    def merge(self, group: Any, states: States[Any]) -> None:
         kind, name = group
         if kind == SPAN:
             return self._summaries.merge(group, states)

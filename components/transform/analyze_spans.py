@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from fullpass.base.errors import UserError
-from fullpass.components.accumulate import AccumulateFiles, FileAccumulator, merge_in_rounds
+from fullpass.components.accumulate import AccumulateFiles, FileAccumulator, States
 from fullpass.components.read_records import RecordReader
 from fullpass.components.transform.analysis_plan import Analysis
 from fullpass.components.transform.analyzer_cache import AnalyzerCache
@@ -181,8 +181,8 @@ class _AnalyzeFiles(FileAccumulator):
         if encoded:
             yield groups[0], encoded
 
-    def merge(self, group: Any, states: Iterator[EncodedStates]) -> EncodedStates:
-        merged = merge_in_rounds(states, self._together)
+    def merge(self, group: Any, states: States[EncodedStates]) -> EncodedStates:
+        merged = states.merged(self._together)
         if self._plan.cache is not None:
             self._plan.cache.write(self._plan.spans[group].fingerprint, {**self._plan.read(group), **merged})
         return merged

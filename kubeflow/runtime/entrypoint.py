@@ -317,10 +317,13 @@ def _executor(executor_class: Any, beam: Json | None, data_bytes: int, temporary
         from fullpass.components.internals.tfx_internals import base_executor
 
         return executor_class(base_executor.BaseExecutor.Context(tmp_dir=temporary, unique_id="node"))
+    from fullpass.components.ingest.readers.crashes import worker_ended_text
     from fullpass.components.internals.tfx_internals import base_beam_executor
     from fullpass.pipeline.config import BeamConfig
     from fullpass.pipeline.running.beam_args import beam_args
+    from fullpass.preprocessing.internals.beam_internals import fail_with_workers
 
+    fail_with_workers(worker_ended_text)
     args = beam_args(BeamConfig.model_validate(beam), data_bytes=data_bytes)
     return executor_class(
         base_beam_executor.BaseBeamExecutor.Context(beam_pipeline_args=args, tmp_dir=temporary, unique_id="node")

@@ -55,6 +55,32 @@ def noted_files(folder: str | os.PathLike[str]) -> list[str]:
     return []
 
 
+def ended_text(exit_code: int, files: list[str]) -> str:
+    """Returns the error message for a process that ended without a result.
+
+    Args:
+        exit_code: Below 0 it is the signal that ended the process.
+        files: The files that it was reading, if they may be the cause of a crash.
+    """
+    if exit_code == -signal.SIGKILL:
+        return (
+            "Its process was killed (SIGKILL). The most common cause is that the system ran out of memory: give the "
+            "run more memory, fewer parallel nodes or Beam workers, or smaller batches."
+        )
+    if -exit_code in CRASHES and files:
+        return crash_text(-exit_code, files)
+    if exit_code < 0:
+        name = signal.Signals(-exit_code).name
+        return f"Its process crashed in native code ({name}); the end of the log shows where."
+    return f"Its process ended with exit code {exit_code} without a result; see the end of the log."
+
+
+def worker_ended_text(exit_code: int) -> str:
+    """Returns the error message for a worker process of Beam that ended too early; see `ended_text`."""
+    folder = os.environ.get(NOTES_VARIABLE)
+    return f"A Beam worker ended. {ended_text(exit_code, noted_files(folder) if folder else [])}"
+
+
 def crash_text(number: int, files: list[str]) -> str:
     """Returns the error message for a process that a signal ended while it read files."""
     named = " or ".join(files)

@@ -8,6 +8,7 @@ from ml_metadata import proto
 from tfx.orchestration.local.local_dag_runner import LocalDagRunner
 
 from fullpass.base.errors import UserError
+from fullpass.components.ingest.readers.crashes import worker_ended_text
 from fullpass.components.internals.tfx_internals import (
     constants,
     execution_lib,
@@ -24,13 +25,14 @@ from fullpass.pipeline.running.execution.events import Status, new_run_id
 from fullpass.pipeline.running.execution.metadata_store import LockedMetadata
 from fullpass.pipeline.running.execution.node_process import NodeOutcome
 from fullpass.pipeline.running.execution.records import RESOLVER_TYPE
-from fullpass.preprocessing.internals.beam_internals import inspect_steps_once, skip_ipython
+from fullpass.preprocessing.internals.beam_internals import fail_with_workers, inspect_steps_once, skip_ipython
 
 IMPORTER_TYPE = "tfx.dsl.components.common.importer.Importer"
 _UNMET_INPUT = re.compile(r"inputs\[(?P<input>\w+)\]")
 _NOTHING_FOUND = grpc.StatusCode.FAILED_PRECONDITION.value[0]
 input_channels.install()
 inspect_steps_once()
+fail_with_workers(worker_ended_text)
 skip_ipython()
 
 

@@ -25,7 +25,7 @@ from fullpass.base import progress
 from fullpass.base.files import write_atomically
 from fullpass.base.processes import end_with_parent, flush_streams, limit_arenas, usable_cores
 from fullpass.base.redact import redact_streams
-from fullpass.components.ingest.readers.crashes import CRASHES, NOTES_VARIABLE, crash_text, noted_files
+from fullpass.components.ingest.readers.crashes import NOTES_VARIABLE, ended_text, noted_files
 from fullpass.pipeline.exit_codes import ExitCode
 from fullpass.pipeline.running.execution import failure
 from fullpass.pipeline.running.execution.events import NodeResult, Status
@@ -114,9 +114,10 @@ def collect(process: NodeProcess) -> NodeResult:
     """Returns the result of a process that has ended, and kills its remaining children."""
     kill(process)
     _, status, usage = os.wait4(process.pid, 0)
-    outcome = _read_outcome(process) or _crash_outcome(
-        os.waitstatus_to_exitcode(status), noted_files(_notes(process.scratch, process.id))
-    )
+    outcome = _read_outcome(process)
+    if outcome is None:
+        files = noted_files(_notes(process.scratch, process.id))
+        outcome = NodeOutcome(status=Status.FAILED, error=ended_text(os.waitstatus_to_exitcode(status), files))
     return NodeResult(
         id=process.id,
         status=outcome.status,
@@ -252,20 +253,3 @@ def _read_outcome(process: NodeProcess) -> NodeOutcome | None:
 def _notes(scratch: Path, node_id: str) -> Path:
     """Returns the folder in which a node records the files that it is reading."""
     return scratch / f"{node_id}.reading"
-
-
-def _crash_outcome(exit_code: int, files: list[str]) -> NodeOutcome:
-    """Returns the outcome of a process that wrote no outcome; a negative exit code is the signal that ended it."""
-    if exit_code == -signal.SIGKILL:
-        error = (
-            "Its process was killed (SIGKILL). The most common cause is that the system ran out of memory: give the "
-            "run more memory, fewer parallel nodes or Beam workers, or smaller batches."
-        )
-    elif -exit_code in CRASHES and files:
-        error = crash_text(-exit_code, files)
-    elif exit_code < 0:
-        name = signal.Signals(-exit_code).name
-        error = f"Its process crashed in native code ({name}); the end of the log shows where."
-    else:
-        error = f"Its process ended with exit code {exit_code} without a result; see the end of the log."
-    return NodeOutcome(status=Status.FAILED, error=error)

@@ -1,15 +1,22 @@
 """What `beam_internals` promises of Apache Beam: another version that differs fails here first, with a name."""
 
+import re
+import signal
 import sys
 from collections import Counter
 
 import apache_beam as beam
+import pytest
 from apache_beam.coders import VarIntCoder
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.portability import python_urns
+from apache_beam.runners.portability.fn_api_runner import worker_handlers
 from apache_beam.testing.util import assert_that
 from apache_beam.transforms import userstate
 
 from fullpass.preprocessing.internals import beam_internals
 from fullpass.preprocessing.internals.beam_internals import GlobalWindows, Shared, WindowedValue, local_pipeline
+from fullpass.preprocessing.internals.prism import without_prism
 
 
 class Graph:
@@ -56,6 +63,18 @@ def test_each_step_is_inspected_once_and_keeps_its_states(monkeypatch):
         assert_that(pairs | beam.ParDo(Stateful()), are_sums)
     assert set(inspected.values()) == {1}
     assert inspect(Stateful()) == userstate.get_dofn_specs(Stateful()) == ({Stateful.STATE}, set())
+
+
+@pytest.mark.integration
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # of threads that Beam starts
+def test_a_pipeline_fails_when_a_worker_is_killed_in_its_work(monkeypatch):
+    handlers = worker_handlers.WorkerHandler._registered_environments
+    monkeypatch.setitem(handlers, python_urns.SUBPROCESS_SDK, handlers[python_urns.SUBPROCESS_SDK])
+    beam_internals.fail_with_workers(lambda code: f"It ended with {code}.")
+    processes = ["--direct_running_mode=multi_processing", "--direct_num_workers=2", "--sdk_container_image=none"]
+    with pytest.raises(RuntimeError, match=re.escape("UserError: It ended with -9.")):
+        with beam.Pipeline(options=PipelineOptions([*processes, *without_prism()])) as pipeline:
+            _ = pipeline | beam.Create([int(signal.SIGKILL)]) | beam.Map(signal.raise_signal)
 
 
 def test_a_pipeline_imports_no_ipython(monkeypatch):
