@@ -1,11 +1,12 @@
 """Samples rows of a split as inputs of the network, for measurements on a trained model."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from itertools import chain
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -56,16 +57,42 @@ class SampledRows:
     def predictor(self, network: Network) -> Callable[[Mapping[str, Any]], np.ndarray]:
         """Returns a function that predicts these rows again and again, with some features changed.
 
-        It is traced once, because eager calls take milliseconds per input. It is not for networks that still change.
+        It is traced once, because eager calls take milliseconds per input. Inputs of one form are stacked, because a
+        call takes 40 microseconds per tensor. It is not for networks that still change.
         """
-        shapes = {tensor.name: tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in network.model.inputs}
-        apply = partial(apply_model, network.model, training=False)
-        compute = tf.function(apply, input_signature=[shapes], autograph=False)
-        usual = list(self.batches(network, self.features))
+        forms: dict[Any, list[keras.KerasTensor]] = {}
+        for tensor in network.model.inputs:
+            form = (tensor.dtype, *tensor.shape[1:])
+            forms.setdefault(tensor.name if None in form else form, []).append(tensor)
+        stacks = [[tensor.name for tensor in tensors] for tensors in forms.values()]
+        places = {name: (number, at) for number, names in enumerate(stacks) for at, name in enumerate(names)}
+
+        def apply(stacked: Sequence[tf.Tensor]) -> tf.Tensor:
+            apart = (tf.unstack(stack, len(names)) for names, stack in zip(stacks, stacked, strict=True))
+            features = dict(zip(chain(*stacks), chain(*apart), strict=True))
+            return apply_model(network.model, features, training=False)
+
+        signature = [tf.TensorSpec([len(same), *same[0].shape], same[0].dtype) for same in forms.values()]
+        compute = tf.function(apply, input_signature=[signature], autograph=False)
+        usual = [
+            [np.stack([batch[name].numpy() for name in names]) for names in stacks]
+            for batch in self.batches(network, self.features)
+        ]
 
         def predict(changed: Mapping[str, Any]) -> np.ndarray:
-            batches = zip(usual, self.batches(network, changed), strict=True)
-            return np.concatenate([compute(batch | other).numpy() for batch, other in batches])
+            logits = []
+            for stacked, other in zip(usual, self.batches(network, changed), strict=True):
+                given = list(stacked)
+                for name, value in other.items():
+                    number, at = places[name]
+                    if len(given[number]) == 1:  # lists may have another length
+                        given[number] = value.numpy()[np.newaxis]
+                        continue
+                    if given[number] is stacked[number]:
+                        given[number] = stacked[number].copy()
+                    given[number][at] = value.numpy()
+                logits.append(compute(given).numpy())
+            return np.concatenate(logits)
 
         return predict
 

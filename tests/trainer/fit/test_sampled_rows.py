@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from fullpass.trainer.fit import sampled_rows
-from fullpass.trainer.fit.sampled_rows import sample_rows
+from fullpass.trainer.fit.sampled_rows import SampledRows, sample_rows
 
 pytestmark = pytest.mark.integration
 
@@ -32,6 +33,19 @@ def test_lists_are_padded_to_the_longest_of_their_batch(trained, monkeypatch, fe
     np.testing.assert_allclose(rows.logits(network), whole, rtol=1e-5, atol=1e-6)
     changed = {name: rows.features[name] for name in ("note_xf", "note.weight_xf")}
     np.testing.assert_allclose(rows.predictor(network)(changed), whole, rtol=1e-5, atol=1e-6)
+
+
+def test_a_prediction_with_changed_features_is_that_of_rows_with_them(planted, monkeypatch):
+    features = ("x", "trip miles", "kind", "city", "tags", "position")
+    data, found = planted("binary").of(*features).trained(model="mlp", training={"epochs": 1})
+    rows = sample_rows(data.evaluation.split, data.in_model, 150)
+    monkeypatch.setattr(sampled_rows, "_BATCH", 64)
+    predict = rows.predictor(found.network)
+    order = np.random.default_rng(3).permutation(len(rows))
+    for names in ([], ["kind_xf"], ["x_xf", "trip miles_xf"], ["tags_xf", "x_xf"], list(rows.features)):
+        changed = {name: tf.gather(rows.features[name], order) for name in names}
+        mixed = SampledRows({**rows.features, **changed}, rows.labels, rows.weights)
+        np.testing.assert_allclose(predict(changed), mixed.logits(found.network), rtol=1e-5, atol=1e-6)
 
 
 def test_a_padded_row_is_as_long_as_the_longest_list(trained):
