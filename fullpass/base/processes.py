@@ -70,7 +70,7 @@ def end_with_parent(parent: int) -> bool:
 
 
 def limit_arenas(most: int) -> None:
-    """Limits glibc to `most` memory arenas in this process, instead of eight per core.
+    """Limits glibc to `most` memory arenas in this process and in those it starts, instead of eight per core.
 
     Threads that parse and free batches leave fragments in every arena, which makes resident memory grow for minutes. If
     the user sets MALLOC_ARENA_MAX, that value is kept. Other C libraries have no such arenas.
@@ -78,6 +78,7 @@ def limit_arenas(most: int) -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None and "MALLOC_ARENA_MAX" not in os.environ:
         mallopt(_M_ARENA_MAX, most)
+        os.environ["MALLOC_ARENA_MAX"] = str(most)  # glibc reads it when a program starts
 
 
 def in_thread(work: Callable[[], Result]) -> "Future[Result]":

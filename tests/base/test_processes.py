@@ -12,10 +12,12 @@ from fullpass.base import processes
 from fullpass.base.processes import run_bounded
 
 _COUNTED = """
-import ctypes, sys, threading
+import ctypes, os, sys, threading
 from fullpass.base.processes import limit_arenas
 if int(sys.argv[1]):
     limit_arenas(int(sys.argv[1]))
+if sys.argv[3:]:
+    os.execv(sys.executable, [sys.executable, "-P", "-c", sys.argv[3], "0", sys.argv[2]])
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
 meet = threading.Barrier(16)
@@ -33,10 +35,10 @@ libc.fclose(file)
 """
 
 
-def _arenas(tmp_path, most, **variables):
+def _arenas(tmp_path, most, *then, **variables):
     report = tmp_path / "malloc.xml"
     environment = {name: value for name, value in os.environ.items() if name != "MALLOC_ARENA_MAX"} | variables
-    subprocess.run([sys.executable, "-P", "-c", _COUNTED, str(most), str(report)], env=environment, check=True)
+    subprocess.run([sys.executable, "-P", "-c", _COUNTED, str(most), str(report), *then], env=environment, check=True)
     return report.read_text().count("<heap nr=")
 
 
@@ -44,6 +46,7 @@ def _arenas(tmp_path, most, **variables):
 def test_threads_share_few_pools_of_memory(tmp_path):
     assert _arenas(tmp_path, 0) > 3
     assert _arenas(tmp_path, 2) <= 3
+    assert _arenas(tmp_path, 2, _COUNTED) <= 3, "also those of a program that the process starts"
     assert _arenas(tmp_path, 2, MALLOC_ARENA_MAX="6") > 3
 
 
