@@ -158,11 +158,11 @@ KFP_BIN        ?=
 CRD            ?=
 EXPORT         ?= examples/taxi/serving/current
 
-check-flink: env $(filter .tools/flink,$(FLINK_HOME))  ## runs nodes on a real Flink; needs Java, JOB_SERVER_JAR=FILE of Beam, and Maven or FLINK_HOME=FOLDER; WORKERS=4 COPIES=2 for more
+check-flink: env $(filter .tools/flink,$(FLINK_HOME))  ## runs nodes on a real Flink; needs Java, JOB_SERVER_JAR=FILE of Beam, and Maven or FLINK_HOME=FOLDER; WORKERS=2, COPIES=WORKERS of the rows
 	@command -v java >/dev/null || { echo "check-flink needs Java (11 or 17) on PATH, which Flink runs on." >&2; exit 1; }
 	FLINK_HOME="$(abspath $(FLINK_HOME))" JOB_SERVER_JAR="$(abspath $(JOB_SERVER_JAR))" $(BIN)/pytest tests/live/flink.py -rP $(ARGS)
 
-check-spark: env  ## runs the taxi pipeline on Spark; needs Java, and SPARK_JOB_SERVER_JAR=FILE of Beam; WORKERS=4 COPIES=2 for more
+check-spark: env  ## runs the taxi pipeline on Spark; needs Java, and SPARK_JOB_SERVER_JAR=FILE of Beam; WORKERS=2, COPIES=WORKERS of the rows
 	@command -v java >/dev/null || { echo "check-spark needs Java (11 or 17) on PATH, which Spark runs on." >&2; exit 1; }
 	SPARK_JOB_SERVER_JAR="$(abspath $(SPARK_JOB_SERVER_JAR))" $(BIN)/pytest tests/live/spark.py -rP $(ARGS)
 

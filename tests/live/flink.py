@@ -3,8 +3,8 @@
 The package is compiled for `artifacts: direct` and the engine `flink`, and its commands run as a cluster runs them. A
 folder stands for the bucket, as nothing here answers gs://. Flink is a job manager and WORKERS task managers of one
 slot, each a process, from the jars of FLINK_HOME/lib; beside each task manager is a pool of Beam's workers. Files are
-small, so that each task manager has some; more workers need more COPIES of the rows. The Trainer runs once and not on
-Flink; both evaluations are of its model. What each job took is printed.
+small, so that each task manager has some. The Trainer runs once and not on Flink; both evaluations are of its model.
+What each job took is printed.
 
 The address of the worker pool is the same for all task managers, but each needs a pool of its own: each numbers its
 workers from 1, and one pool would stop the workers of one task manager when the other asks. So the host name in the

@@ -11,7 +11,8 @@ import pytest
 
 from tests import REPOSITORY
 
-WORKERS, COPIES = (int(os.environ.get(name) or usual) for name, usual in (("WORKERS", 2), ("COPIES", 1)))
+WORKERS = int(os.environ.get("WORKERS") or 2)
+COPIES = int(os.environ.get("COPIES") or WORKERS)  # of the rows, for a file of every split for each worker
 TRAIN, EVAL = "Split-train", "Split-eval"
 ROWS = {TRAIN: COPIES * 12_065, EVAL: COPIES * 2_937}  # equal rows are in one split
 
