@@ -10,7 +10,14 @@ from pydantic import Field, model_validator
 from fullpass.components.data_gate.config import GatesConfig
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.metrics import DEFAULT_METRICS, OF_QUANTILES
-from fullpass.components.ingest.config import DataConfig, IngestConfig, StratifiedSplit, TimeSplit
+from fullpass.components.ingest.config import (
+    DataConfig,
+    HashSplit,
+    IngestConfig,
+    RandomSplit,
+    StratifiedSplit,
+    TimeSplit,
+)
 from fullpass.pipeline.schedule_config import ScheduleConfig
 from fullpass.preprocessing.columns.raw_columns import derived_dependencies
 from fullpass.preprocessing.config import PreprocessingConfig
@@ -20,6 +27,7 @@ from fullpass.preprocessing.features.history import lists_of
 from fullpass.preprocessing.features.ids import StableIds
 from fullpass.preprocessing.features.label import Label
 from fullpass.preprocessing.features.sequences import SequenceSpec, with_columns_of, yaml_keys
+from fullpass.preprocessing.features.target_feature import TargetFeature
 from fullpass.preprocessing.spec import Count, EnvironmentVariable, Flag, ImportPath, Name, NonNegative, Spec
 from fullpass.trainer.config import InputConfig, ModelConfig, TrainerConfig, TrainingConfig, WideDeep
 from fullpass.trainer.tuning.config import TuningConfig
@@ -226,6 +234,18 @@ class PipelineConfig(Spec):
             shifted=self.label.shifted,
             span=data.span,
         )
+
+    @property
+    def splits_single_rows(self) -> bool:
+        """Whether `data.split` cuts row by row, without regard to groups or time, so that folds of train may do so too.
+
+        It is not so with a target encoding, which train rows have from other train rows.
+        """
+        data, split = self.data, self.data.split
+        single = isinstance(split, RandomSplit | StratifiedSplit) or (isinstance(split, HashSplit) and not split.column)
+        ordered = data.source.given_splits or data.history or self.label.forecast
+        encoded = any(isinstance(feature, TargetFeature) for feature in self.features.values())
+        return single and not ordered and not encoded
 
     @property
     def trainer_config(self) -> TrainerConfig:

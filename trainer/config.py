@@ -126,12 +126,12 @@ class SeveralModels(_Network):
 
 SMALL_NETWORK = WideDeep(kind="wide_deep", hidden=(32,), dropout=0.2)
 """A network for few rows."""
-_SMALL_UP_TO = 1_500
+SMALL_UP_TO = 1_500
 
 
 def auto_network(train_rows: int) -> WideDeep:
     """Returns the network of `model: auto`, and of `init`: the default, or a small one up to 1,500 train rows."""
-    return SMALL_NETWORK if train_rows <= _SMALL_UP_TO else WideDeep(kind="wide_deep")
+    return SMALL_NETWORK if train_rows <= SMALL_UP_TO else WideDeep(kind="wide_deep")
 
 
 class Module(_Network):

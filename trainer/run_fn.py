@@ -43,6 +43,7 @@ from fullpass.trainer.models.weight_semantics import Network
 from fullpass.trainer.portable.portable_network import portable_network
 from fullpass.trainer.records.record_files import list_files
 from fullpass.trainer.train import RunOptions, Trained, final, shuffle_rows, train, training_record
+from fullpass.trainer.trees.folds import folds_of
 from fullpass.trainer.tuning.config import TuningConfig
 from fullpass.trainer.tuning.search_space import best_values, with_values
 
@@ -70,6 +71,8 @@ def run_fn(fn_args: "FnArgs") -> None:
     workers = TrainingWorkers(strategy)
     chief = workers.index == 0
     data = load_data(inputs.train_files, inputs.eval_files, inputs.spec, workers, inputs.validation_files)
+    if inputs.custom.get("folds"):
+        data = replace(data, folds=folds_of(data, inputs.spec))
     clock.append(time.monotonic())
     base = find_base(config.training, inputs.base_model)
     checkpoints = _checkpoint_folder(inputs, data, base)

@@ -12,12 +12,12 @@ from fullpass.base.errors import UserError
 from fullpass.base.processes import usable_cores
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.config import InputConfig, SeveralModels, TrainingSpec, Trees, auto_network
-from fullpass.trainer.fit.blend import Choice, blend, choose_weights
+from fullpass.trainer.fit.blend import Choice, blend, choose_weights, choose_with_folds
 from fullpass.trainer.fit.build_training import build_training
 from fullpass.trainer.fit.calibration import prior_shift
-from fullpass.trainer.fit.epoch_metrics import monitored
+from fullpass.trainer.fit.epoch_metrics import metrics_of, monitored, sums_of
 from fullpass.trainer.fit.fit import Fit, Fitted, OnEpoch, Report
-from fullpass.trainer.fit.sampled_rows import rows_to_sample, sample_rows
+from fullpass.trainer.fit.sampled_rows import SampledRows, rows_to_sample, sample_rows
 from fullpass.trainer.fit.strategy import describe_devices
 from fullpass.trainer.fit.tensorboard import Profile
 from fullpass.trainer.fit.training_data import TrainingData
@@ -25,7 +25,8 @@ from fullpass.trainer.fit.warm_start import BaseExport, WeightOrigin
 from fullpass.trainer.input.epochs import STREAM_SHUFFLE_ROWS, BatchOrder
 from fullpass.trainer.input.placement import with_preprocessing
 from fullpass.trainer.linear.fit_linear import fit_linear
-from fullpass.trainer.loss_config import LossConfig
+from fullpass.trainer.loss_config import LossConfig, levels_of
+from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.models.tasks import HEAD
 from fullpass.trainer.models.weight_semantics import Network
 
@@ -79,6 +80,8 @@ class Trained:
         learned: The network whose weights the next warm start may take; None without one.
         linear: The linear model that was fitted exactly, or None.
         again: Trains the same model on the validation rows too; None if that is not worth its time. See `final`.
+        held: With folds, the output for each train row of trees or linear models that did not learn from it, float32
+            [rows, columns], in the order of the split.
     """
 
     model: keras.Model
@@ -94,6 +97,7 @@ class Trained:
     learned: Network | None = None
     linear: Network | None = None
     again: Callable[[], "Trained"] | None = None
+    held: np.ndarray | None = None
 
     @property
     def parameters(self) -> int:
@@ -176,11 +180,12 @@ def _train_several(
         try_model(model.kind, train(data, own, strategy, replace(options, on_epoch=_into(epochs))), epochs)
     if (linear := _fit_linear(data, spec)) is not None:
         try_model("linear", linear, [(1, {name: values[0] for name, values in linear.fitted.history.items()})])
+    if data.folds is not None:  # trees were judged by train rows
+        compared["trees"] = _judged(data, spec, tried["trees"].network)
     best = min(compared, key=lambda kind: compared[kind])
     for number, found in epochs_of[best]:
         options.on_epoch(number, found)
-    networks = {kind: trained.network for kind, trained in tried.items()}
-    kept = replace(tried[best], compared=compared, blend=_weights(data, networks, best, task, loss))
+    kept = replace(tried[best], compared=compared, blend=_weights(data, tried, best, task, loss))
     if kept.blend is None or not kept.blend.pays:
         return kept
     weights = kept.blend.parts
@@ -205,12 +210,31 @@ def _train_several(
 
 
 def _weights(
-    data: TrainingData, networks: Mapping[str, Network], better: str, task: Task, loss: LossConfig
+    data: TrainingData, tried: Mapping[str, Trained], better: str, task: Task, loss: LossConfig
 ) -> Choice | None:
-    rows = sample_rows(data.validation.split, data.in_model, rows_to_sample(networks[better], _BLEND_ROWS))
-    outputs = {kind: rows.logits(network) for kind, network in networks.items()}
+    rows = sample_rows(data.validation.split, data.in_model, rows_to_sample(tried[better].network, _BLEND_ROWS))
+    outputs = {kind: rows.logits(trained.network) for kind, trained in tried.items()}
     shift = prior_shift(task, data.statistics.factors, outputs[better].shape[1])
-    return choose_weights({kind: output + shift for kind, output in outputs.items()}, better, rows, task, loss)
+    outputs = {kind: output + shift for kind, output in outputs.items()}
+    held = {kind: trained.held + shift for kind, trained in tried.items() if trained.held is not None}
+    if not held:
+        return choose_weights(outputs, better, rows, task, loss)
+    count = data.train.counts.weighted_rows
+    order = np.argsort(data.train.split.sampled_numbers(count))
+    sampled = sample_rows(data.train.split, None, count)
+    train = SampledRows({}, sampled.labels[order], sampled.weights[order])
+    return choose_with_folds(outputs, held, better, rows, train, task, loss)
+
+
+def _judged(data: TrainingData, spec: TrainingSpec, network: Network) -> float:
+    """Returns the metric that training watches, of a model on the validation rows."""
+    task, loss = spec.preprocessing.label.task, spec.config.training.loss
+    deviation = data.train.counts.label_deviation if task == "regression" else 1.0
+    rows = sample_rows(data.validation.split, data.in_model, data.validation.counts.weighted_rows)
+    given = (tf.constant(rows.labels), tf.constant(rows.logits(network)), tf.constant(rows.weights))
+    sums = sums_of(task, loss_of(task, loss, label_deviation=deviation), *given, levels_of(loss))
+    found = metrics_of(task, {name: value.numpy() for name, value in sums.items()}, levels_of(loss))
+    return found[monitored(task, loss)]
 
 
 def _into(epochs: _Epochs) -> OnEpoch:
@@ -240,9 +264,8 @@ def _grow(data: TrainingData, spec: TrainingSpec, options: RunOptions) -> Traine
         facts = (grown.fitted, f"CPU, {usable_cores()} threads", "float32")
         trees = {name: getattr(grown, name) for name in ("trees", "leaves", "forests", "random")}
         again = grown.again
-        return Trained(
-            model, grown.network, *facts, trees=trees, loss=grown.loss, again=again and (lambda: trained(again()))
-        )
+        later = again and (lambda: trained(again()))
+        return Trained(model, grown.network, *facts, trees=trees, loss=grown.loss, again=later, held=grown.held)
 
     return trained(first)
 
@@ -256,7 +279,7 @@ def _fit_linear(data: TrainingData, spec: TrainingSpec) -> Trained | None:
     def trained(network: Network) -> Trained:
         model = with_preprocessing(network.model, data.in_model)
         facts = (found.fitted, f"CPU, {usable_cores()} threads", "float32")
-        return Trained(model, network, *facts, loss=found.loss, linear=network)
+        return Trained(model, network, *facts, loss=found.loss, linear=network, held=found.held)
 
     first, again = trained(found.network), found.again
     return replace(first, again=lambda: trained(again())) if again else first
@@ -293,6 +316,7 @@ def training_record(data: TrainingData, trained: Trained, seconds: Mapping[str, 
         "trees": dict(trained.trees),
         "compared": dict(trained.compared),
         "blend": trained.blend and trained.blend.record(),
+        "folds": 0 if data.folds is None else len(np.unique(data.folds)),
         "epochs": fitted.epochs,
         "best_epoch": fitted.best_epoch,
         "ended_by": fitted.ended_by,

@@ -35,6 +35,7 @@ from fullpass.components.report.dependence import ShownDependence, dependence_se
 from fullpass.components.report.identity import ReportIdentity, identity
 from fullpass.components.report.regression import ShownErrors, errors_section
 from fullpass.components.run_artifacts import RunArtifacts
+from fullpass.trainer.config import VALIDATION
 from fullpass.trainer.insight.words import chosen_on, epochs_words, reference_words, tried_words
 
 _SHOWN_FEATURES, _TOP_VALUES, _LONGEST_NAME = 20, 3, 40
@@ -291,6 +292,8 @@ def training(record: Mapping[str, Any]) -> ReportedTraining:
     split = chosen_on(record)
     if split == "eval":
         facts.append(("chosen on", "eval, which judges too; to judge by other rows, add a split named validation"))
+    if record.get("folds"):  # older records have none
+        facts.append(("folds", f"{record['folds']} of train choose trees, linear model, and their shares of a blend"))
     waited = record["step_ms"] * record["input_wait"]
     step = {"waiting for input": waited, "model update": record["step_ms"] - waited}
     if record["classes"]:
@@ -331,7 +334,8 @@ def _of_trees(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     trees = record["trees"]
     forests = trees.get("forests", 0)  # older records have none
     drawn = f", {trees['random']} of them with random thresholds" if trees.get("random") else ""
-    again = f", in {forests} forests that grew on train and validation{drawn}" if forests else ""
+    rows = "train and validation" if chosen_on(record) == VALIDATION else "all rows of train"
+    again = f", in {forests} forests that grew on {rows}{drawn}" if forests else ""
     return [
         ("trees", f"{trees['trees']:,} with {trees['leaves']:,} leaves{again}; an epoch is ten rounds"),
         ("speed", f"{record['step_ms']:,.1f} ms a round on {record['devices']}"),

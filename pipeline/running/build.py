@@ -48,7 +48,7 @@ from fullpass.preprocessing.columns.raw_columns import raw_columns
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.image_feature import Pretrained
 from fullpass.preprocessing.features.sequences import SequenceSpec
-from fullpass.trainer.config import TrainerConfig
+from fullpass.trainer.config import SeveralModels, TrainerConfig
 
 
 def with_absolute_files(config: PreprocessingConfig, resolve: Callable[[str], str]) -> PreprocessingConfig:
@@ -210,6 +210,8 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
         training["joins"] = joins
     if paths.libraries:
         training["libraries"] = paths.libraries
+    if isinstance(config.model, SeveralModels) and config.splits_single_rows:
+        training["folds"] = True
     if config.tuning is not None:
         # As text, since TFX sorts the keys of mappings and the order of the search matters.
         training["tuning"] = config.tuning.model_dump_json()

@@ -5,7 +5,7 @@ convex weights of a few models are a few numbers, which some hundred rows determ
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import keras
@@ -26,6 +26,9 @@ _MIN_ROWS = 20
 _PRIOR = 5.0
 """The cost of the squared distance from equal weights, in rows. The validation rows also ended the training of trees
 and network, so they flatter them; without a cost the weights of small tables lose 0.3 % more."""
+_NETWORK_SHARE, _NETWORK_PRIOR = 0.2, 60.0
+"""With folds, the share that the network is drawn to, and by how many rows. The validation rows ended its training, so
+they flatter it, but not the other models."""
 _LEAST = 0.05
 """A model of less weight is left out."""
 
@@ -62,7 +65,13 @@ class Choice:
 
 
 def choose_weights(
-    outputs: Mapping[str, np.ndarray], best: str, rows: SampledRows, task: Task, loss: LossConfig
+    outputs: Mapping[str, np.ndarray],
+    best: str | np.ndarray,
+    rows: SampledRows,
+    task: Task,
+    loss: LossConfig,
+    usual: Sequence[float] | None = None,
+    prior: float = _PRIOR,
 ) -> Choice | None:
     """Returns the convex weights of models with the least loss: log loss, or the loss of the training.
 
@@ -73,15 +82,18 @@ def choose_weights(
     Args:
         outputs: Kind of model -> its logits, without the effect of class weights, or predictions: float32 [rows,
             columns].
-        best: The kind that the blend is compared with.
+        best: The kind that the blend is compared with, or its output.
         rows: Rows that no model was trained on.
+        usual: The weights that others cost something against; None for equal ones.
+        prior: The cost of the squared distance from them, in rows.
 
     Returns:
         None if there are fewer than 20 rows.
     """
     if len(rows) < _MIN_ROWS:
         return None
-    every = list(outputs.values())
+    every, compared = list(outputs.values()), outputs[best] if isinstance(best, str) else best
+    drawn_to = np.full(len(every), 1 / len(every)) if usual is None else np.array(usual)
     deviation = float(rows.labels.std()) if task == "regression" else 1.0
     measure = loss_of(task, loss, label_deviation=deviation or 1.0)
 
@@ -89,19 +101,15 @@ def choose_weights(
         found = measure(tf.constant(rows.labels[chosen]), tf.constant(output[chosen], tf.float32))
         return found.numpy().astype(np.float64) * rows.weights[chosen]
 
-    def blended(weights: np.ndarray) -> np.ndarray:
-        mean = np.asarray(_mean(every, weights.tolist(), loss))
-        return np.exp(mean) if loss.logarithmic else mean
-
     all_rows = np.ones(len(rows), bool)
-    drawn = _PRIOR * max(0.0, float(losses(outputs[best], all_rows).mean()))
+    drawn = prior * max(0.0, float(losses(compared, all_rows).mean()))
 
     def weights_on(chosen: np.ndarray, kept: np.ndarray) -> np.ndarray:
         """Returns the weights of the models in `kept` with the least loss on rows (masks); below 0.05 they are 0."""
 
         def total(weights: np.ndarray) -> float:
-            apart = float(((weights[kept] - 1 / kept.sum()) ** 2).sum())
-            return (float(losses(blended(weights), chosen).sum()) + drawn * apart) / float(chosen.sum())
+            apart = float(((weights[kept] - drawn_to[kept] / drawn_to[kept].sum()) ** 2).sum())
+            return (float(losses(blended(every, weights, loss), chosen).sum()) + drawn * apart) / float(chosen.sum())
 
         found = _least(total, kept)
         rest = found >= _LEAST
@@ -110,10 +118,46 @@ def choose_weights(
     every_model = np.ones(len(every), bool)
     gains = np.zeros(len(rows))
     for fitted, used in halves(len(rows)):
-        gains[used] = losses(outputs[best], used) - losses(blended(weights_on(fitted, every_model)), used)
+        weights = weights_on(fitted, every_model)
+        gains[used] = losses(compared, used) - losses(blended(every, weights, loss), used)
     gain, reach = mean_and_reach(gains)
-    weights = dict(zip(outputs, weights_on(all_rows, every_model).tolist(), strict=True))
-    return Choice(weights, gain, reach, len(rows))
+    return Choice(dict(zip(outputs, weights_on(all_rows, every_model).tolist(), strict=True)), gain, reach, len(rows))
+
+
+def choose_with_folds(
+    outputs: Mapping[str, np.ndarray],
+    held: Mapping[str, np.ndarray],
+    best: str,
+    rows: SampledRows,
+    train: SampledRows,
+    task: Task,
+    loss: LossConfig,
+) -> Choice | None:
+    """Returns the weights of a network and other models: by `rows` for the network, by train rows among the others.
+
+    Args:
+        outputs: As of `choose_weights`, on `rows`, of all models; one of them is not in `held`.
+        held: The same of the train rows, of models that did not learn from them.
+        rows: Rows that ended the training of the network, and had no part in that of the others.
+    """
+    others = choose_weights(held, next(iter(held)), train, task, loss)
+    if others is None:
+        return None
+    (network,) = set(outputs) - set(held)
+    rest = blended([outputs[kind] for kind in held], list(others.weights.values()), loss)
+    usual = (1 - _NETWORK_SHARE, _NETWORK_SHARE)
+    pair = {"": rest, network: outputs[network]}
+    found = choose_weights(pair, outputs[best], rows, task, loss, usual, _NETWORK_PRIOR)
+    if found is None:
+        return None
+    weights = {kind: share * found.weights[""] for kind, share in others.weights.items()}
+    return replace(found, weights={kind: (weights | {network: found.weights[network]})[kind] for kind in outputs})
+
+
+def blended(outputs: Sequence[np.ndarray], weights: Sequence[float] | np.ndarray, loss: LossConfig) -> np.ndarray:
+    """Returns the output of a blend, [rows, columns], from those of its models."""
+    mean = np.asarray(_mean(outputs, list(map(float, weights)), loss))
+    return np.exp(mean) if loss.logarithmic else mean
 
 
 def _least(loss: Callable[[np.ndarray], float], kept: np.ndarray) -> np.ndarray:

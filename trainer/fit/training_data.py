@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
+
 from fullpass.preprocessing.columns.outputs import most_pixels, outputs
 from fullpass.trainer.config import VALIDATION, TrainingSpec
 from fullpass.trainer.fit.optimizer import replica_batch_size
@@ -34,6 +36,8 @@ class TrainingData:
         train: The rows that a model learns from.
         validation: The rows that end its training, and choose between models and their corrections.
         evaluation: The rows that judge it; the same as `validation` if the data has no split of that name.
+        folds: The fold of each train row in the order of the split, int [rows], if trees and linear models are chosen
+            by train rows that they did not learn from; else None.
     """
 
     placement: FeaturePlacement
@@ -44,6 +48,7 @@ class TrainingData:
     statistics: TrainStatistics
     batch_size: int
     replica_batch_size: int
+    folds: np.ndarray | None = None
 
     @property
     def shards(self) -> dict[str, SplitShard]:

@@ -27,7 +27,8 @@ class TrainingInputs:
         hyperparameters: The values that a Tuner found, by path in the YAML; empty without one.
         custom: `custom_config`, unchanged. It contains `preprocessing` and `trainer`, the dumps of PreprocessingConfig
             and TrainerConfig; `name` of the pipeline; `source`, how the raw data is read; `work`, the folder of
-            unfinished work; `made_from`, the digest of the model's inputs; `tuning`, a dumped TuningConfig.
+            unfinished work; `made_from`, the digest of the model's inputs; `tuning`, a dumped TuningConfig; `folds`,
+            whether train rows may be cut into folds, because the splits were cut row by row.
     """
 
     spec: TrainingSpec

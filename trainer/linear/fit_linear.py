@@ -54,12 +54,15 @@ class LinearFit:
     Attributes:
         loss: The metric that chooses between models, on the validation rows.
         again: Fits again, also on the validation rows; None if they judge the model.
+        held: With folds, the output for each train row of weights that were not fitted to it, float32 [rows, columns],
+            in the order of the split.
     """
 
     network: Network
     fitted: Fitted
     loss: float
     again: Callable[[], Network] | None
+    held: np.ndarray | None = None
 
 
 def fit_linear(data: TrainingData, spec: TrainingSpec) -> LinearFit | None:
@@ -84,7 +87,9 @@ def fit_linear(data: TrainingData, spec: TrainingSpec) -> LinearFit | None:
     columns = [design(rows) for rows in (train, validation)]
     if columns[0].nnz * regression.outputs > _MOST_CELLS:
         return None
-    penalty = _choose_penalty(regression, columns[0], train.labels, train.weights)
+    numbers = data.train.split.sampled_numbers(len(train))
+    folds = None if data.folds is None else data.folds[numbers]
+    penalty = _choose_penalty(regression, columns[0], train.labels, train.weights, folds)
     first = regression.fit(columns[0], train.labels, train.weights, penalty)
 
     def network_of(found: _Weights) -> Network:
@@ -102,7 +107,16 @@ def fit_linear(data: TrainingData, spec: TrainingSpec) -> LinearFit | None:
     history = {"loss": of_train["loss"], **{f"val_{name}": value for name, value in found.items()}}
     fitted = Fitted({name: [value] for name, value in (history | {"step_ms": 1000 * seconds}).items()}, 1, seconds)
     own_validation = data.validation is not data.evaluation
-    return LinearFit(network_of(first), fitted, found[regression.judged_by], again if own_validation else None)
+    held = None
+    if folds is not None:
+        outputs = np.zeros((len(train), regression.outputs))
+        for fold in np.unique(folds):
+            rest, own = folds != fold, folds == fold
+            outputs[own] = regression.fit(columns[0][rest], train.labels[rest], train.weights[rest], penalty)(
+                columns[0][own]
+            )
+        held = regression.answers(outputs[np.argsort(numbers)])
+    return LinearFit(network_of(first), fitted, found[regression.judged_by], again if own_validation else None, held)
 
 
 @dataclass(frozen=True)
@@ -156,9 +170,13 @@ class _Regression:
         self, columns: sparse.csr_matrix, labels: np.ndarray, weights: np.ndarray, found: _Weights
     ) -> dict[str, float]:
         """Returns the metrics of an epoch."""
-        answers = self._headed(tf.constant(found(columns), tf.float32))
+        answers = tf.constant(self.answers(found(columns)))
         sums = sums_of(self._task, self._losses, tf.constant(labels), answers, tf.constant(weights))
         return metrics_of(self._task, {name: value.numpy() for name, value in sums.items()})
+
+    def answers(self, outputs: np.ndarray) -> np.ndarray:
+        """Returns logits, or predictions in the unit of the label, float32 [rows, columns]."""
+        return self._headed(tf.constant(outputs, tf.float32)).numpy()
 
     def _logistic(
         self, columns: sparse.csr_matrix, labels: np.ndarray, weights: np.ndarray, penalty: float
@@ -180,15 +198,23 @@ class _Regression:
 
 
 def _choose_penalty(
-    regression: _Regression, columns: sparse.csr_matrix, labels: np.ndarray, weights: np.ndarray
+    regression: _Regression,
+    columns: sparse.csr_matrix,
+    labels: np.ndarray,
+    weights: np.ndarray,
+    fold_of: np.ndarray | None = None,
 ) -> float:
     """Returns the penalty with the least loss on rows that the weights were not fitted to, in five folds of train.
 
     A small table has too few validation rows to tell; these are all rows, each once.
+
+    Args:
+        fold_of: The fold of each row, int [rows]; if None, rows are dealt at random, in a large table only some.
     """
-    cells = columns.nnz * regression.outputs
-    rows = min(len(labels), _CHOICE_ROWS, len(labels) * _CHOICE_CELLS // max(1, cells))
-    fold_of = np.random.default_rng(0).permutation(rows) % _FOLDS
+    if fold_of is None:
+        cells = columns.nnz * regression.outputs
+        rows = min(len(labels), _CHOICE_ROWS, len(labels) * _CHOICE_CELLS // max(1, cells))
+        fold_of = np.random.default_rng(0).permutation(rows) % _FOLDS
     losses = np.zeros(len(_PENALTIES))
     for fold in range(_FOLDS):
         rest, held = np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)

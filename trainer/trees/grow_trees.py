@@ -53,11 +53,12 @@ class Grown:
     """Trees as a network.
 
     Attributes:
-        again: Grows the same number of rounds again, also on the validation rows; None if that is not worth its time.
-            What the validation rows choose or correct must be known before.
-        loss: What the first trees lose on the validation rows, in the metric that growth watches.
+        again: Grows the same number of rounds again, also on the rows of the split validation; None if that is not
+            worth its time. What the validation rows choose or correct must be known before.
+        loss: What the first trees lose on the validation rows, in the metric that growth watches; with folds, on those.
         forests: The number of forests that grew again, whose mean this is; 0 for the first forest.
         random: The number of these whose thresholds are drawn at random.
+        held: With folds, the output for each train row of trees that did not learn from it, float32 [rows, columns].
     """
 
     network: Network
@@ -68,6 +69,7 @@ class Grown:
     again: Callable[[], "Grown"] | None = None
     forests: int = 0
     random: int = 0
+    held: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -141,14 +143,15 @@ def grow_trees(
     bins = find_bins(data.train.split, read_train, columns.unseen, settings[0])
     of_train, of_validation = (data.train.split, read_train), (data.validation.split, read)
     train = bin_rows([of_train], unit.targets, bins, unseen=columns.unseen, factors=factors)
-    validation = bin_rows([of_validation], unit.targets, bins)
+    folds = data.folds
+    validation = bin_rows([of_validation], unit.targets, bins) if folds is None else train
     raw = keras.Input((len(names),), name="answer")
     criterion = loss_of(label.task, training.loss, label_deviation=data.train.counts.label_deviation)
     head = keras.Model(raw, unit.head(raw))
 
     def rounds_of(categories: Mapping[str, float]) -> Rounds:
         own = [{**booster, **categories} for booster in settings]
-        return Rounds(own, train, validation, head, criterion, label.task, training)
+        return Rounds(own, train, validation, head, criterion, label.task, training, folds)
 
     def grown(dumps: Sequence[Mapping[str, Any]], rows: BinnedRows) -> Grown:
         never_seen = {column: np.flatnonzero(~seen).tolist() for column, seen in rows.seen.items()}
@@ -167,28 +170,37 @@ def grow_trees(
         own_validation, limit = data.validation is not data.evaluation, training.seconds
         # All further growth takes up to ten times as long as the first.
         in_time = limit is None or 10 * fitted.seconds <= limit
-        pays = own_validation and len(train.weight) <= _AGAIN_ROWS and in_time
+        pays = (own_validation or folds is not None) and len(train.weight) <= _AGAIN_ROWS and in_time
         if pays:
             random = rounds_of({**categories, "extra_trees": True})
             of_random = random.run(epochs, report, lambda *_: None, stops)
             kept = choose_thresholds(kept[0], random)
             fitted = of_random if kept == [random] else fitted
         loss = kept[0].loss_of(kept)
-    first = grown(mean_of([rounds.dumps() for rounds in kept]), train)
 
-    def again() -> Grown:
-        splits = [of_train, of_validation]
-        rows = bin_rows(splits, unit.targets, bins, unseen=columns.unseen, factors=factors)
-        share = len(rows.weight) / len(train.weight)
-        seeds = [training.seed + 1 + member for member in range(min(_AGAIN, max(1, _AGAIN_TREES // first.trees)))]
+    def regrown(rows: BinnedRows, times: int) -> Grown:
+        """Returns the mean of forests with other seeds, which have as many rounds per row as were best."""
+        learned = len(train.weight) if folds is None else len(folds) * (1 - 1 / len(np.unique(folds)))
+        share = len(rows.weight) / learned
         with stop_requests() as stops:
             members = [
                 regrow(one.settings, rows.dataset, math.ceil(ROUNDS * one.best_epoch * share), seed, stops)
-                for seed in seeds
+                for seed in range(training.seed + 1, training.seed + 1 + times)
                 for one in kept
             ]
-        drawn = len(seeds) * sum("extra_trees" in one.settings[0] for one in kept)
+        drawn = times * sum("extra_trees" in one.settings[0] for one in kept)
         return replace(grown(mean_of(members), rows), forests=len(members), random=drawn)
+
+    if folds is None:
+        first = grown(mean_of([rounds.dumps() for rounds in kept]), train)
+    else:
+        output = head(np.mean([rounds.logits for rounds in kept], axis=0, dtype=np.float32)).numpy()
+        first = replace(regrown(train, 1), forests=0, random=0, held=output)
+
+    def again() -> Grown:
+        splits = [of_train, of_validation] if own_validation else [of_train]
+        rows = bin_rows(splits, unit.targets, bins, unseen=columns.unseen, factors=factors)
+        return regrown(rows, min(_AGAIN, max(1, _AGAIN_TREES // first.trees)))
 
     return replace(first, again=again) if pays else first
 

@@ -152,6 +152,8 @@ class Rounds:
     """Boosters that grow together.
 
     Attributes:
+        folds: The fold of each train row, int [rows], or None. With folds the train rows are the validation rows too:
+            boosters grow for each fold on the rows of the others, and are judged by its own.
         best_epoch: The epoch with the lowest validation loss so far, counted from 1; 0 before the first.
         logits: The sums of leaf values of the validation rows after that epoch, float64 [rows, columns].
     """
@@ -163,6 +165,7 @@ class Rounds:
     loss: Loss
     task: Task
     training: TrainingConfig
+    folds: np.ndarray | None = None
     best_epoch: int = 0
     logits: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     _history: dict[str, list[float]] = field(default_factory=dict)
@@ -170,10 +173,21 @@ class Rounds:
     """The number of rounds with trees of each booster, after each epoch; in some rounds no tree may grow."""
 
     def __post_init__(self) -> None:
-        self._boosters = [lightgbm.Booster(dict(settings), self.train.dataset) for settings in self.settings]
-        for booster in self._boosters:
-            booster.add_valid(self.validation.dataset, "validation")
+        pairs = [(self.train.dataset, self.validation.dataset)]
+        if self.folds is not None:
+            masks = [self.folds == fold for fold in np.unique(self.folds)]
+            pairs = [(self._part(~own), self._part(own)) for own in masks]
+        self._boosters = [[self._booster(own, *pair) for own in self.settings] for pair in pairs]
         self._sums = tf.function(self._sums_of, autograph=False, reduce_retracing=True)
+
+    def _part(self, rows: np.ndarray) -> lightgbm.Dataset:
+        """Returns the train rows of a mask."""
+        return self.train.dataset.subset(np.flatnonzero(rows))
+
+    @staticmethod
+    def _booster(settings: Mapping[str, Any], learned: lightgbm.Dataset, judging: lightgbm.Dataset) -> lightgbm.Booster:
+        booster = lightgbm.Booster(dict(settings), learned)
+        return booster.add_valid(judging, "validation")
 
     @property
     def monitor(self) -> str:
@@ -197,7 +211,7 @@ class Rounds:
         for epoch in range(1, epochs[1] + 1):
             started = time.monotonic()
             full = self._grow(stops)
-            logits = self._logits(self.validation)
+            logits = self._logits(train=False)
             found = self._measure(logits) | {"step_ms": 1000 * (time.monotonic() - started) / ROUNDS}
             for name, value in found.items():
                 self._history.setdefault(name, []).append(value)
@@ -222,22 +236,22 @@ class Rounds:
 
     def dumps(self) -> list[dict[str, Any]]:
         """Returns the trees that each booster had after the best epoch, as dumps of LightGBM."""
-        grown = zip(self._boosters, self._grown[self.best_epoch - 1], strict=True)
+        grown = zip(self._boosters[0], self._grown[self.best_epoch - 1], strict=True)
         return [booster.dump_model(num_iteration=max(1, rounds)) for booster, rounds in grown]
 
     def _grow(self, stops: Sequence[int]) -> bool:
         """Grows an epoch; returns whether no tree could grow."""
-        full = True
+        full, boosters = True, [booster for part in self._boosters for booster in part]
         for _ in range(ROUNDS):
-            full = all([booster.update() for booster in self._boosters]) and full
+            full = all([booster.update() for booster in boosters]) and full
             _check_stops(stops)
-        self._grown.append([booster.current_iteration() for booster in self._boosters])
+        self._grown.append([booster.current_iteration() for booster in boosters])
         return full
 
     def _measure(self, logits: np.ndarray) -> dict[str, float]:
         """Returns the loss of train, on up to 100,000 rows, and the metrics of the validation rows' `logits`."""
         step = -(-len(self.train.weight) // _MAX_MEASURED)
-        sums = self._sums_over(self.train, self._logits(self.train), step)
+        sums = self._sums_over(self.train, self._logits(train=True), step)
         found = {"loss": float(sums["loss"] / sums["weight"])}
         found |= {f"val_{name}": value for name, value in self._metrics(logits).items()}
         for name, value in found.items():
@@ -256,10 +270,22 @@ class Rounds:
         given = (rows.label[::step], logits[::step].astype(np.float32), rows.weight[::step])
         return {name: value.numpy() for name, value in self._sums(*map(tf.constant, given)).items()}
 
-    def _logits(self, rows: BinnedRows) -> np.ndarray:
-        """Returns the sums of leaf values of `train` or `validation`, float64 [rows, columns]."""
-        train = rows is self.train
-        return np.concatenate([self._raw_scores(booster, train=train) for booster in self._boosters], axis=1)
+    def _logits(self, *, train: bool) -> np.ndarray:
+        """Returns the sums of leaf values of the train or the validation rows, float64 [rows, columns].
+
+        With folds, those of a train row are the mean of the boosters that learned from it, and those of a validation
+        row are of the others.
+        """
+        parts = [
+            np.concatenate([self._raw_scores(booster, train=train) for booster in part], axis=1)
+            for part in self._boosters
+        ]
+        if self.folds is None:
+            return parts[0]
+        found = np.zeros((len(self.folds), parts[0].shape[1]))
+        for fold, part in zip(np.unique(self.folds), parts, strict=True):
+            found[(self.folds != fold) if train else (self.folds == fold)] += part
+        return found / (len(parts) - 1 if train else 1)
 
     def _raw_scores(self, booster: lightgbm.Booster, *, train: bool) -> np.ndarray:
         """Returns the sums of a booster's leaf values, float64 [rows, columns]."""

@@ -140,9 +140,12 @@ def test_the_training_shows_the_wait_for_input():
     waiting, update = (float(bar.attrib["width"].rstrip("%")) for bar in step.iter("rect"))
     assert update == pytest.approx(3 * waiting, rel=0.01)
     assert waiting > 0
-    told = "120 with 3,720 leaves, in 6 forests that grew on train and validation, 3 of them with random thresholds"
-    trees = training({**record, "trees": {"trees": 120, "leaves": 3720, "forests": 6, "random": 3}})
-    assert ("trees", f"{told}; an epoch is ten rounds") in trees.facts
+    grown = {"trees": {"trees": 120, "leaves": 3720, "forests": 6, "random": 3}}
+    for validation, learned in (({}, "all rows of train"), ({"validation": 500}, "train and validation")):
+        told = f"120 with 3,720 leaves, in 6 forests that grew on {learned}, 3 of them with random thresholds"
+        trees = training({**record, **grown, "rows": {**record["rows"], **validation}, "folds": 5})
+        assert ("trees", f"{told}; an epoch is ten rounds") in trees.facts
+        assert ("folds", "5 of train choose trees, linear model, and their shares of a blend") in trees.facts
     assert not trees.step
     assert not {"batch size", "input"} & {name for name, _ in trees.facts}
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from fullpass.trainer.config import SMALL_NETWORK
 from fullpass.trainer.export.eval_scores import read_scores
-from fullpass.trainer.fit.blend import ConvexMean, choose_weights
+from fullpass.trainer.fit.blend import ConvexMean, choose_weights, choose_with_folds
 from fullpass.trainer.fit.sampled_rows import SampledRows
 from fullpass.trainer.fit.warm_start import read_base
 from fullpass.trainer.loss_config import Auto, LogNormal, Quantile
@@ -70,6 +70,27 @@ def test_a_second_model_of_noise_gets_no_weight():
     found = choose_weights(outputs, "a", rows_of(label), "regression", Auto())
     assert found.weights["b"] < 0.01 and not found.pays
     assert choose_weights(outputs, "a", rows_of(label[:19]), "regression", Auto()) is None, "too few rows"
+
+
+def test_with_folds_train_rows_weigh_models_among_themselves_and_a_network_needs_many_rows_to_leave_its_share():
+    """Errors of variance 1 and 4 on train: 4/5 and 1/5 of the rest, whatever the validation rows say."""
+    random = np.random.default_rng(6)
+
+    def outputs_of(label: np.ndarray, **errors: float) -> dict[str, np.ndarray]:
+        drawn = {kind: label + random.normal(0, error, len(label)) for kind, error in errors.items()}
+        return {kind: output[:, None].astype(np.float32) for kind, output in drawn.items()}
+
+    train = random.normal(0, 10, ROWS)
+    held = outputs_of(train, trees=1.0, linear=2.0)
+    shares = {}
+    for count, error in ((30, 0.1), (ROWS, 0.1), (30, 8.0), (ROWS, 8.0)):
+        label = random.normal(0, 10, count)
+        outputs = outputs_of(label, trees=2.0, wide_deep=error, linear=1.0)
+        found = choose_with_folds(outputs, held, "linear", rows_of(label), rows_of(train), "regression", Auto())
+        assert error < 1 or found.weights["linear"] / found.weights["trees"] == pytest.approx(0.25, abs=0.05)
+        assert sum(found.weights.values()) == pytest.approx(1) and found.rows == count
+        shares[count, error] = found.weights["wide_deep"]
+    assert shares[ROWS, 0.1] > 0.95 > shares[30, 0.1] > 0.2 > shares[30, 8.0] > shares[ROWS, 8.0] - 0.01
 
 
 def test_amounts_are_blended_by_their_logarithms_and_quantiles_without_the_prediction():
