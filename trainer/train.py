@@ -264,8 +264,15 @@ def _grow(data: TrainingData, spec: TrainingSpec, options: RunOptions) -> Traine
         facts = (grown.fitted, f"CPU, {usable_cores()} threads", "float32")
         trees = {name: getattr(grown, name) for name in ("trees", "leaves", "forests", "random")}
         again = grown.again
-        later = again and (lambda: trained(again()))
-        return Trained(model, grown.network, *facts, trees=trees, loss=grown.loss, again=later, held=grown.held)
+        return Trained(
+            model,
+            grown.network,
+            *facts,
+            trees=trees,
+            loss=grown.loss,
+            again=again and (lambda: trained(again())),
+            held=grown.held,
+        )
 
     return trained(first)
 

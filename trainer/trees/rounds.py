@@ -182,7 +182,7 @@ class Rounds:
 
     def _part(self, rows: np.ndarray) -> lightgbm.Dataset:
         """Returns the train rows of a mask."""
-        return self.train.dataset.subset(np.flatnonzero(rows))
+        return self.train.dataset.subset(np.flatnonzero(rows).tolist())
 
     @staticmethod
     def _booster(settings: Mapping[str, Any], learned: lightgbm.Dataset, judging: lightgbm.Dataset) -> lightgbm.Booster:
