@@ -107,7 +107,10 @@ def fail_with_workers(told: Callable[[int], str]) -> None:
 
 def _answer_for(connection: worker_handlers.ControlConnection, message: str) -> None:
     """Answers all requests to a worker that has ended, with an error, until Beam ends the connection."""
-    error = "".join(traceback.format_exception(UserError(message)))
+    try:
+        raise UserError(message)
+    except UserError:
+        error = traceback.format_exc()  # workers report their own errors in this form
     waiting = connection._futures_by_id
     while connection._state != worker_handlers.BeamFnControlServicer.DONE_STATE:
         for number in list(waiting):
