@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TypeVar
 
-from fullpass.base.progress import counts_of_workers, report
+from fullpass.base.progress import WorkerCounts, report
 from fullpass.preprocessing.values.byte_batches import BATCH_BYTES
 from fullpass.trainer.records.record_files import record_batches
 
@@ -26,7 +26,7 @@ class RecordReader:
         self._note = note
         self._rows = rows
         self._batch_rows, self._batch_bytes = batch_rows, batch_bytes
-        self._pass, self._copy = uuid.uuid4().hex, ""
+        self._counts, self._copy = WorkerCounts(uuid.uuid4().hex), ""
         self._done = 0
 
     def batches(self, path: str) -> Iterator[list[bytes]]:
@@ -41,8 +41,9 @@ class RecordReader:
         for records in record_batches(path, rows=self._batch_rows, most_bytes=self._batch_bytes):
             yield records
             self._done += len(records)
-            counts = counts_of_workers(self._pass, self._copy, [self._done])
-            report(int(sum(done for (done,) in counts)), self._rows, "rows", self._note)
+            counts = self._counts.of_all(self._copy, [self._done], last=self._done == self._rows)
+            if counts:
+                report(int(sum(done for (done,) in counts)), self._rows, "rows", self._note)
 
     def parsed(self, path: str, parse: Callable[[list[bytes]], _Parsed]) -> Iterator[_Parsed]:
         """Yields parsed batches; a thread parses the next one while one is used, as both run C++ without the GIL."""

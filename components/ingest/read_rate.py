@@ -4,10 +4,9 @@ import os
 import time
 from collections.abc import Sequence
 
-from fullpass.base.progress import PROGRESS_FILE_VARIABLE, counts_of_workers, report
+from fullpass.base.progress import WorkerCounts, report
 from fullpass.components.ingest.sources.files import SourceFile
 
-_INTERVAL_SECONDS = 0.5
 _MB = 1 << 20
 
 
@@ -17,24 +16,22 @@ class ReadRate:
     def __init__(self, files: Sequence[SourceFile]):
         self._total = sum(file.size for file in files) if all(file.size for file in files) else 0
         self._started = time.time()
-        self._reported = 0.0
+        self._counts = WorkerCounts("ingested")
         self._rows = self._bytes = 0
 
     def report(self, rows: int, consumed: int, note: str) -> None:
-        """Reports the rows and bytes read so far, at most twice a second.
+        """Reports the rows and bytes read so far, at most at the rate of `report`.
 
         Args:
             consumed: Number of bytes of its file so far; 0 if the reader does not report them.
         """
-        now = time.time()
-        if PROGRESS_FILE_VARIABLE not in os.environ or now - self._reported < _INTERVAL_SECONDS:
-            return
-        self._reported = now
         of_process = (self._rows + rows, self._bytes + consumed, self._started)
-        shares = counts_of_workers("ingested", str(os.getpid()), of_process)
+        shares = self._counts.of_all(str(os.getpid()), of_process)
+        if not shares:
+            return
         rows, consumed = (int(sum(share[index] for share in shares)) for index in (0, 1))
         started = min(share[2] for share in shares)
-        speed = f"{rows / max(now - started, 1e-3):,.0f} rows/s"
+        speed = f"{rows / max(time.time() - started, 1e-3):,.0f} rows/s"
         if self._total and consumed:
             report(min(consumed, self._total) // _MB, -(-self._total // _MB), "MB", f"{rows:,} rows, {speed}, {note}")
         else:

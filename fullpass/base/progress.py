@@ -56,23 +56,31 @@ def report(done: int, total: int | None, unit: str, note: str = "", ends_at: flo
         _replace(path, Progress(done=done, total=total, unit=unit, note=note, reported_at=now, ends_at=ends_at))
 
 
-def counts_of_workers(what: str, worker: str, counts: Sequence[float]) -> list[list[float]]:
-    """Notes what a worker has counted so far, and returns the counts of every worker of this node.
+class WorkerCounts:
+    """Adds what the workers of a node count: each writes its own file next to the progress file, so none waits."""
 
-    Each worker writes its counts to its own file next to the node's progress file, so none waits for another.
+    def __init__(self, what: str):
+        """what: What is counted, as a part of a file name."""
+        self._what = what
+        self._noted = 0.0
 
-    Args:
-        what: What is counted, as a part of a file name.
-        worker: Name of the worker among those that count this.
-    """
-    path = os.environ.get(PROGRESS_FILE_VARIABLE)
-    found = [list(counts)]
-    if path:
+    def of_all(self, worker: str, counts: Sequence[float], *, last: bool = False) -> list[list[float]]:
+        """Notes what a worker has counted so far, and returns the counts of every worker.
+
+        Returns none without a runner, and within the interval of `report` unless `last` is set.
+
+        Args:
+            worker: Name of the worker among those that count this.
+        """
+        path, now = os.environ.get(PROGRESS_FILE_VARIABLE), time.time()
+        if not path or (not last and 0 <= now - self._noted < MIN_INTERVAL_SECONDS):
+            return []
+        self._noted = now
         with contextlib.suppress(OSError):  # as in `report`
-            write_atomically(Path(f"{path}.{what}.{worker}"), json.dumps(found[0]))
-            files = glob.glob(f"{glob.escape(f'{path}.{what}')}.*")
-            found = [json.loads(Path(file).read_text(encoding="utf-8")) for file in files]
-    return found
+            write_atomically(Path(f"{path}.{self._what}.{worker}"), json.dumps(list(counts)))
+            files = glob.glob(f"{glob.escape(f'{path}.{self._what}')}.*")
+            return [json.loads(Path(file).read_text(encoding="utf-8")) for file in files]
+        return [list(counts)]
 
 
 def read(path: str | os.PathLike[str]) -> Progress | None:

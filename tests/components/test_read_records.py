@@ -34,3 +34,13 @@ def test_the_copies_of_the_workers_report_their_sum(tmp_path, monkeypatch):
     for copy, done in zip([*copies, copies[0], second], (5, 10, 15, 5), strict=True):
         assert len(list(copy.batches(path))) == 1
         assert progress.read(tmp_path / "node.progress").done == done
+
+
+def test_a_worker_notes_its_count_no_more_often_than_it_is_shown_and_at_the_end(tmp_path, monkeypatch):
+    """On a network file system, a file per batch takes longer than the batch."""
+    monkeypatch.setenv(progress.PROGRESS_FILE_VARIABLE, str(tmp_path / "node.progress"))
+    noted = []
+    monkeypatch.setattr(progress, "write_atomically", lambda path, content: noted.append(content))
+    path = write_records(tmp_path / "many.tfrecord", [b"row"] * 500)
+    assert len(list(RecordReader("read", 500, batch_rows=1).batches(path))) == 500
+    assert len(noted) < 50 and (noted[0], noted[-1]) == ("[1]", "[500]")

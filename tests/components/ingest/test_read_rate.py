@@ -23,7 +23,6 @@ FILES = [SourceFile("a", None, 30 * MB, ""), SourceFile("b", None, 10 * MB, "")]
 def path(tmp_path, monkeypatch):
     monkeypatch.setenv(progress.PROGRESS_FILE_VARIABLE, str(tmp_path / "node.json"))
     monkeypatch.setattr(progress, "MIN_INTERVAL_SECONDS", 0.0)
-    monkeypatch.setattr(read_rate, "_INTERVAL_SECONDS", 0.0)
     return tmp_path / "node.json"
 
 
