@@ -1,6 +1,6 @@
 """Reads CSV with Arrow's parser, block by block: rows keep their line numbers, and a bad row affects no other row."""
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from functools import cached_property
 from typing import Any
 
@@ -47,7 +47,11 @@ class CsvReader(FileReader[CsvSource]):
         self._skipped = _skipped(source)
 
     def columns(self) -> list[str]:
-        names = list(self._source.columns) if self._source.columns else self._header_names()
+        return list(self._columns)
+
+    @cached_property
+    def _columns(self) -> Sequence[str]:
+        names = self._source.columns or self._header_names()
         return [name.strip() for name in names] if self._source.strip else names
 
     def parts(self) -> list[FilePart]:
