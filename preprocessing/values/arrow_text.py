@@ -1,6 +1,9 @@
 """Converts Arrow columns of any type to text, from which categories, ids and dates are parsed."""
 
+import re
 from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +12,8 @@ import pyarrow.compute as pc
 from fullpass.preprocessing.token_spelling import WHOLE_NUMBER, as_token
 
 _FIRST_YEAR, _LAST_YEAR = 1, 9999
+_FIXED_OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
+"""Zone of a timestamp without a name: pandas makes it of texts with an offset, `2024-01-02T03:04+05:30`."""
 
 
 def to_text(
@@ -129,9 +134,17 @@ def _timestamps(column: pa.Array) -> tuple[pa.Array, np.ndarray]:
     years = pc.year(column.cast(pa.timestamp(column.type.unit)))
     bad = pc.or_(pc.less(years, _FIRST_YEAR), pc.greater(years, _LAST_YEAR)).fill_null(False)
     column = null_where(bad, column)
-    text = _without_zeros(pc.strftime(column, format="%Y-%m-%dT%H:%M:%S"))
-    if column.type.tz is not None:
-        text = pc.binary_join_element_wise(text, pc.strftime(column, format="%z"), "")
+    zone = column.type.tz
+    if zone is not None and (fixed := _FIXED_OFFSET.fullmatch(zone)):  # Arrow knows the names of zones only
+        sign, hours, minutes = fixed.groups()
+        ahead = timedelta(hours=int(hours), minutes=int(minutes)) * (-1 if sign == "-" else 1)
+        local = pc.add(column.cast(pa.timestamp(column.type.unit)), pa.scalar(ahead, pa.duration(column.type.unit)))
+        offset: Any = sign + hours + minutes
+    else:
+        local, offset = column, None if zone is None else pc.strftime(column, format="%z")
+    text = _without_zeros(pc.strftime(local, format="%Y-%m-%dT%H:%M:%S"))
+    if offset is not None:
+        text = pc.binary_join_element_wise(text, offset, "")
     return text, bad.to_numpy(zero_copy_only=False).astype(bool)
 
 

@@ -2,6 +2,7 @@ import datetime
 import decimal
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from fullpass.preprocessing.values.convert import convert
 NUMBER = RawColumn("x", "number")
 STRING = RawColumn("x", "string")
 PAIR = RawColumn("x", "vector", 2)
+INDIA = pa.array(pd.to_datetime(["2020-01-02T03:04+05:30"])).type
 NEW_YORK = pa.timestamp("ms", "America/New_York")
 
 
@@ -115,6 +117,8 @@ def test_bytes_are_kept_as_text_and_must_be_utf8_as_numbers():
         (pa.array([datetime.datetime(2020, 1, 2, 3, 4, 5), None], pa.timestamp("s")), ["2020-01-02T03:04:05", None]),
         (pa.array([datetime.datetime(2020, 1, 2, 3, 4, 5, 120_000)]), ["2020-01-02T03:04:05.12"]),
         (pa.array([datetime.datetime(2020, 1, 2, 15)], NEW_YORK), ["2020-01-02T10:00:00-0500"]),
+        (pa.array([datetime.datetime(2020, 1, 2, 20), None], INDIA), ["2020-01-03T01:30:00+0530", None]),
+        (pa.array([datetime.datetime(2020, 1, 2, 3)], pa.timestamp("us", "-03:30")), ["2020-01-01T23:30:00-0330"]),
         (pa.nulls(2), [None, None]),
     ],
 )
