@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from fullpass.base.errors import UserError, did_you_mean, escaped, listed
 from fullpass.components.ingest.config import ColumnSplit, StratifiedSplit, TimeSplit
+from fullpass.components.ingest.joins.config import is_joined
 from fullpass.components.ingest.splitting.assign import columns_of_split, raw_split_columns
 from fullpass.pipeline.authoring.checks.source_rules import columns_present
 from fullpass.pipeline.authoring.derived_columns import derived_types, known_raw_columns, parsed
@@ -161,14 +162,16 @@ def check_column_types(loaded: Loaded) -> Iterator[Finding]:
 
 
 def check_columns_of_files(loaded: Loaded) -> Iterator[Finding]:
-    """Every raw column exists in the data, judged by the column names of the first file."""
-    present = columns_present(loaded)
+    """Every raw column exists once in the data, judged by the column names of the first file."""
+    data, present = loaded.config.data, columns_present(loaded)
     if present is None:
         return
     for keys, column in columns_read(loaded):
-        if column not in present and column not in loaded.config.data.derive:
+        if column not in present and column not in data.derive:
             hint, columns = did_you_mean(column, present), listed(present, most=len(present))
             yield Finding(keys, f'no column "{escaped(column)}" in the data.{hint} Columns: {columns}.')
+        elif present.count(column) > 1 and not is_joined(column, [*data.joins, *data.history]):
+            yield Finding(keys, f'the data has {present.count(column)} columns "{escaped(column)}". Rename one.')
 
 
 def _split_keys(loaded: Loaded) -> Keys:

@@ -56,6 +56,8 @@ MISTAKES = {
         "features.code", 16, "reads code as a number", "gives a string"),
     "no such column": mistake({15: "  fare: number\n  compani: category"},
         "features.compani", 16, 'Did you mean "company"?', "Columns: fare, tips"),
+    "a column that is there twice": mistake({5: "    path: twice.csv"},
+        "features.company", 16, 'the data has 2 columns "company"', "Rename one"),
     "no such column in a slice": mistake({20: "    auc: {min: 0.8}\n  slices: [[hor]]"},
         "evaluation.slices[0][0]", 21, 'Did you mean "hour"?'),
     "no such split column": mistake({10: "    column: trip_id"}, "data.split.column", 10, 'no column "trip_id"'),
@@ -242,6 +244,7 @@ def own_module(folder):
     (folder / "trips.tsv").write_text(TRIPS.replace(",", "\t"))
     (folder / "empty.csv").write_text("")
     (folder / "span-1.csv").write_text(TRIPS)
+    (folder / "twice.csv").write_text("fare,tips,company,company,started\n")
     (folder / "rated.csv").write_text("fare,tips,company,started,prediction,probability_1,probability_of_rain\n")
     (folder / "manifest.csv").write_text("file,tips,fare,company,started\na.png,1,2,a,2024-01-01\n")
 
