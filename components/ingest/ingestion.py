@@ -171,7 +171,7 @@ class Ingestion:
         if isinstance(split, StratifiedSplit):
             return splits_by_cuts(*self.classes_and_hashes(rows, arrays), self.cuts)
         table = rows.all_columns if reads_whole_rows(split) else rows.table
-        return assign(split, table, rows.numbers, file_index=index)
+        return assign(split, table, rows.numbers, file_index=index, text=self.text)
 
     def columns_of_events(self) -> tuple[RawColumn, ...]:
         """Returns the raw and joined columns that the events of the histories and of a forecast are made of."""

@@ -14,12 +14,14 @@ from fullpass.preprocessing.spec import microseconds
 from fullpass.preprocessing.token_spelling import as_token
 from fullpass.preprocessing.values.arrow_text import to_text, without_dictionary
 from fullpass.preprocessing.values.list_values import is_list, lengths_of, sole_values
+from fullpass.preprocessing.values.raw_text import RawText
 from fullpass.preprocessing.values.row_sample import mixed
 
 NO_SPLIT = -1
 GAP = -2
 """A row in the gap before a split by time."""
 _SEED_WITHOUT_KEY = 1
+_ALL_GIVEN = RawText(missing=())
 
 
 def raw_split_columns(split: Split) -> tuple[str, ...]:
@@ -38,7 +40,9 @@ def reads_whole_rows(split: Split) -> bool:
     return isinstance(split, StratifiedSplit) or (isinstance(split, HashSplit) and split.column is None)
 
 
-def assign(split: Split, table: pa.Table, numbers: np.ndarray, *, file_index: int) -> np.ndarray:
+def assign(
+    split: Split, table: pa.Table, numbers: np.ndarray, *, file_index: int, text: RawText = _ALL_GIVEN
+) -> np.ndarray:
     """Returns the index into the split names for each row, int64 [rows]; NO_SPLIT if a row fits no split, GAP if it is
     in a gap.
 
@@ -47,9 +51,10 @@ def assign(split: Split, table: pa.Table, numbers: np.ndarray, *, file_index: in
     Args:
         table: The rows, with at least `raw_split_columns`; with all columns of the source if it `reads_whole_rows`.
         file_index: Position of the file among all files; with the row number it seeds the random split.
+        text: Tells which cells of a key are missing, besides null.
     """
     if isinstance(split, HashSplit) and split.column is not None:
-        return _by_ratio(_key_fractions(_keys(table, columns_of_split(split)), numbers, file_index), split.ratios)
+        return _by_ratio(_key_fractions(_keys(table, columns_of_split(split), text), numbers, file_index), split.ratios)
     if isinstance(split, HashSplit | StratifiedSplit):
         return _by_ratio(hashes(contents(table)) / 2**64, split.ratios)
     if isinstance(split, RandomSplit):
@@ -98,13 +103,13 @@ def joined_texts(table: pa.Table, split: Split) -> pa.Array:
     return pc.binary_join_element_wise(*(cell_tokens(table.column(name)) for name in columns_of_split(split)), "-")
 
 
-def _keys(table: pa.Table, columns: Sequence[str]) -> pa.Array:
+def _keys(table: pa.Table, columns: Sequence[str], text: RawText) -> pa.Array:
     """Returns the key of each row, string [rows]; null for a row without a key.
 
     The key of one column is its token. That of several columns is the JSON list of their tokens, with null for a
     missing cell, so that no two lists of tokens have the same key; a row with none of the cells has no key.
     """
-    tokens = [cell_tokens(table.column(name)) for name in columns]
+    tokens = [cell_tokens(table.column(name), text.missing_of(name)) for name in columns]
     if len(tokens) == 1:
         return tokens[0]
     rows = zip(*(array.to_pylist() for array in tokens), strict=True)
@@ -120,7 +125,7 @@ def _by_value(split: ColumnSplit, texts: pa.Array) -> np.ndarray:
     return np.array([index.get(text, NO_SPLIT) for text in texts.to_pylist()])
 
 
-def cell_tokens(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+def cell_tokens(column: pa.ChunkedArray | pa.Array, missing: Sequence[str] = ()) -> pa.Array:
     """Returns the token of each cell, without blanks around it: string [rows], null for a missing cell.
 
     A list of one value, as in tf.Examples, counts as that value, and an empty list as missing. A longer list, or a
@@ -128,10 +133,10 @@ def cell_tokens(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """
     cells = without_dictionary(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
     if not pa.types.is_nested(cells.type):
-        return to_text(cells, strip=True, missing=(), tokens=True)[0]
+        return to_text(cells, strip=True, missing=missing, tokens=True)[0]
     if not is_list(cells.type):
         return pa.array([None if cell is None else repr(cell) for cell in cells.to_pylist()], pa.string())
-    tokens = cell_tokens(sole_values(cells))
+    tokens = cell_tokens(sole_values(cells), missing)
     longer = lengths_of(cells) > 1
     if not longer.any():
         return tokens

@@ -56,6 +56,14 @@ def test_every_row_is_in_one_split_or_in_quarantine(tmp_path):
     assert read_manifest(str(tmp_path / "examples")) == manifest
 
 
+def test_rows_whose_key_is_missing_in_the_file_are_spread(tmp_path):
+    """They were all in one split: an empty cell and NA are texts until the columns are converted."""
+    (tmp_path / "a.csv").write_text("fare,zone\n" + "".join(f"{i},{('', 'NA', 'z')[i % 3]}\n" for i in range(300)))
+    ingest(tmp_path, "a.csv", split={"method": "hash", "column": "zone"})
+    zones = [zone for _, _, zone in examples(tmp_path, "eval")]
+    assert zones.count("z") in (0, 100) and 20 < zones.count(None) < 60
+
+
 def test_lists_in_quarantine_and_lists_that_no_row_has(tmp_path):
     lines = ['{"a": ["x", "y"], "w": [1, 2]}', '{"a": ["x"], "w": [1, 2]}', "{}", '{"a": [["x", "y"]], "w": [1]}']
     lines += ['{"a": ["x"], "w": ["one"]}', *['{"a": ["z", null], "w": [null, 3]}'] * 20]
