@@ -104,8 +104,10 @@ def column_keys(columns: Sequence[str]) -> dict[str, str]:
     """
     fitting = [name for name in columns if _plain(name) == name]
     keys: dict[str, str] = {}
-    for name in [*fitting, *(name for name in columns if name not in fitting)]:
-        keys[name] = _free(_plain(name), {key.lower() for key in keys.values()})
+    taken: set[str] = set()
+    for name in dict.fromkeys([*fitting, *columns]):
+        keys[name] = _free(_plain(name), taken)
+        taken.add(keys[name].lower())
     return {name: keys[name] for name in columns}
 
 

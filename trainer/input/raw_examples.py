@@ -14,7 +14,7 @@ import pyarrow as pa
 import tensorflow as tf
 
 from fullpass.preprocessing.columns.raw_columns import RawColumn
-from fullpass.trainer.input.raw_tensors import DTYPES, to_dense
+from fullpass.trainer.input.raw_tensors import DTYPES, dense_shape, missing_value, to_dense
 
 _ARROW = {tf.float32: pa.float32(), tf.int64: pa.int64(), tf.string: pa.binary()}
 
@@ -53,9 +53,20 @@ class RawExamples:
 
 
 def dense_columns(records: tf.Tensor, columns: Mapping[str, RawColumn]) -> dict[str, tf.Tensor]:
-    """Returns columns of serialized examples, string [rows], in the dense form of `raw_tensors`."""
-    parsed = tf.io.parse_example(records, _sparse_spec(raw_dtypes(columns)))
-    return {name: to_dense(parsed[name], column) for name, column in columns.items()}
+    """Returns columns of serialized examples, string [rows], in the dense form of `raw_tensors`.
+
+    The parser itself makes all columns but lists dense: an operation per column would cost a wide table seconds.
+    """
+    spec = {name: _dense_spec(column) for name, column in columns.items()}
+    parsed = tf.io.parse_example(records, spec)
+    return {name: to_dense(parsed[name], column) if column.many else parsed[name] for name, column in columns.items()}
+
+
+def _dense_spec(column: RawColumn) -> tf.io.FixedLenFeature | tf.io.VarLenFeature:
+    if column.many:
+        return tf.io.VarLenFeature(DTYPES[column.type])
+    shape = [width for width in dense_shape(column)[1:] if width is not None]
+    return tf.io.FixedLenFeature(shape, DTYPES[column.type], tf.fill(shape, missing_value(column)))
 
 
 def _sparse_spec(dtypes: Mapping[str, tf.DType]) -> dict[str, tf.io.VarLenFeature]:
