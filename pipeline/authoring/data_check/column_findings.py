@@ -17,6 +17,7 @@ from fullpass.pipeline.authoring.profile.number_profile import SURE_WORDS, missi
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, exact_number, same_number
 from fullpass.pipeline.authoring.profile.written_numbers import several_units
 from fullpass.preprocessing.columns.raw_columns import numbers_read_as_tokens
+from fullpass.preprocessing.dates.date_format import MICROSECONDS_PER_DAY
 from fullpass.preprocessing.dates.read_dates import read_dates
 from fullpass.preprocessing.expressions.expression import Expression
 from fullpass.preprocessing.expressions.syntax_tree import Call, ColumnReference, walk
@@ -236,6 +237,20 @@ def check_dates(sampled: SampledData) -> Iterator[Finding]:
             fix = f"They fit {found.format}." if found and fits else "Give the format they are written in."
             what = f"column {column}: {{share}} of values do not fit the format {feature.format}"
             yield from _unfit(keys, values, wrong, what, f"count as missing. {fix}")
+            if isinstance(feature, DateFeature):
+                yield from _other_unit(keys, values, column, feature.format)
+
+
+def _other_unit(keys: Keys, values: ValueCounts, column: str, format: str) -> Iterator[Finding]:
+    """Yields a warning for numbers that are dates of the first days of 1970, and usual dates in a larger unit."""
+    unit = {"epoch_millis": "epoch_seconds", "epoch_seconds": "epoch_days"}.get(format)
+    if unit is not None and values.texts:
+        read = read_dates(pa.array(values.texts, pa.string()), unit)
+        days = read.utc[read.valid] // MICROSECONDS_PER_DAY
+        if len(days) and np.all((days >= 365) & (days < 47_482)):  # 1971 to 2099; in the smaller unit, weeks of 1970
+            first, last = np.array([days.min(), days.max()]).astype("datetime64[D]")
+            what = f"column {column}: all dates are in the first weeks of 1970, in the format {format}"
+            yield warning(keys, f"{what}. In {unit} they are {first} to {last}.")
 
 
 def check_event_dates(sampled: SampledData) -> Iterator[Finding]:
@@ -252,6 +267,7 @@ def check_event_dates(sampled: SampledData) -> Iterator[Finding]:
         wrong = ~read_dates(pa.array(values.texts, pa.string()), format).valid
         what = f"column {column}: {values.share(wrong):.2%} of dates do not fit the format {format}"
         yield from sampled.set_aside(keys, values.share(wrong), f"{what}{such_as(values, wrong)}.")
+        yield from _other_unit(keys, values, column, format)
         zoned = values.where(lambda text: _OFFSET.search(text) is not None)
         if format == "iso" and 0 < values.share(zoned) < 1:
             what = f"column {column}: {values.share(zoned):.1%} of dates have an offset{such_as(values, zoned)}"

@@ -107,6 +107,13 @@ CASES = {
         "error", "features.joined", 'do not fit the format iso, such as "1/12/2023", "10/12/2023"'),
     "some dates do not fit": case({"joined": replaced(columns()["joined"], "soon", 0.05)},
         "warning", "features.joined", '5.0% of values do not fit the format iso, such as "soon"'),
+    "seconds read as milliseconds": case({"joined": np.arange(ROWS) % 90 * 86_400 + 1_700_000_000},
+        "warning", "features.joined", "epoch_millis. In epoch_seconds they are 2023-11-14 to 2024-02-11.",
+        features="{age: number, joined: {type: date, format: epoch_millis}}"),
+    "events in seconds read as milliseconds": case({"joined": np.arange(ROWS) % 90 * 86_400 + 1_700_000_000},
+        "warning", "data.history.h.at", "all dates are in the first weeks of 1970, in the format epoch_millis",
+        features="{n: number}", data="  derive: {n: past_count(h.at)}\n"
+        "  history: {h: {entity: city, at: joined, format: epoch_millis, columns: [age]}}\n"),
     "duration in another format": case({"city": ["1.2.2023"] * (ROWS - 1) + ["2.2.2023"]},
         "error", "features.wait", "column city: 100.0% of values do not fit the format iso",
         features="{wait: {type: duration, start: joined, end: city}}"),
