@@ -1,6 +1,7 @@
 """Checks of the section `data:` except its source: splits, derived columns, and whether the columns exist."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from fullpass.base.errors import UserError, did_you_mean, escaped, listed
@@ -163,15 +164,16 @@ def check_column_types(loaded: Loaded) -> Iterator[Finding]:
 
 def check_columns_of_files(loaded: Loaded) -> Iterator[Finding]:
     """Every raw column exists once in the data, judged by the column names of the first file."""
-    data, present = loaded.config.data, columns_present(loaded)
-    if present is None:
+    data, found = loaded.config.data, columns_present(loaded)
+    if found is None:
         return
+    present = Counter(found)
     for keys, column in columns_read(loaded):
         if column not in present and column not in data.derive:
             hint, columns = did_you_mean(column, present), listed(present, most=len(present))
             yield Finding(keys, f'no column "{escaped(column)}" in the data.{hint} Columns: {columns}.')
-        elif present.count(column) > 1 and not is_joined(column, [*data.joins, *data.history]):
-            yield Finding(keys, f'the data has {present.count(column)} columns "{escaped(column)}". Rename one.')
+        elif present[column] > 1 and not is_joined(column, [*data.joins, *data.history]):
+            yield Finding(keys, f'the data has {present[column]} columns "{escaped(column)}". Rename one.')
 
 
 def _split_keys(loaded: Loaded) -> Keys:
