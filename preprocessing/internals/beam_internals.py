@@ -114,7 +114,8 @@ def _answer_for(connection: worker_handlers.ControlConnection, message: str) -> 
     waiting = connection._futures_by_id
     while connection._state != worker_handlers.BeamFnControlServicer.DONE_STATE:
         for number in list(waiting):
-            waiting.pop(number).set(beam_fn_api_pb2.InstructionResponse(instruction_id=number, error=error))
+            if (future := waiting.pop(number, None)) is not None:  # the worker may have answered at last
+                future.set(beam_fn_api_pb2.InstructionResponse(instruction_id=number, error=error))
         time.sleep(_POLL_SECONDS)
 
 
