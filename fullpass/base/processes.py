@@ -69,14 +69,17 @@ def end_with_parent(parent: int) -> bool:
     return os.getppid() == parent
 
 
-def limit_arenas(most: int) -> None:
+def limit_arenas(most: int | None = None) -> None:
     """Limits glibc to `most` memory arenas in this process and in those it starts, instead of eight per core.
+
+    Without `most` it is one per usable core, but at least two.
 
     Threads that parse and free batches leave fragments in every arena, which makes resident memory grow for minutes. If
     the user sets MALLOC_ARENA_MAX, that value is kept. Other C libraries have no such arenas.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None and "MALLOC_ARENA_MAX" not in os.environ:
+        most = most or max(2, usable_cores())
         mallopt(_M_ARENA_MAX, most)
         os.environ["MALLOC_ARENA_MAX"] = str(most)  # glibc reads it when a program starts
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from fullpass.base.errors import UserError
 from fullpass.base.files import is_address
-from fullpass.base.processes import limit_arenas, usable_cores
+from fullpass.base.processes import limit_arenas
 from fullpass.base.user_modules import use_modules_of
 from fullpass.components.library_versions import is_same, line
 from fullpass.kubeflow.kfp_internals import run_id
@@ -55,7 +55,7 @@ def main(on_success: Callable[[ExecutorInput], None] = lambda _: None, *, reconn
     plan = json.loads(arguments.plan)
 
     def work() -> None:
-        limit_arenas(max(2, usable_cores()))
+        limit_arenas()
         task = from_arguments(arguments)
         run_node(plan, task)
         on_success(task)

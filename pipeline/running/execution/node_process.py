@@ -23,7 +23,7 @@ from absl import logging as absl_logging
 
 from fullpass.base import progress
 from fullpass.base.files import write_atomically
-from fullpass.base.processes import end_with_parent, flush_streams, limit_arenas, usable_cores
+from fullpass.base.processes import end_with_parent, flush_streams, limit_arenas
 from fullpass.base.redact import redact_streams
 from fullpass.components.ingest.readers.crashes import NOTES_VARIABLE, ended_text, noted_files
 from fullpass.pipeline.exit_codes import ExitCode
@@ -153,7 +153,7 @@ def _run_child(
     try:
         # A garbage collection over all imported objects would take 0.3 s and copy their memory pages.
         gc.freeze()
-        limit_arenas(max(2, usable_cores()))
+        limit_arenas()
         _end_with_parent(parent)
         _redirect(log)
         _restore_signals()
