@@ -68,6 +68,12 @@ def listed(names: Collection[str], *, most: int = 20) -> str:
     return ", ".join(map(escaped, islice(names, most))) + more
 
 
+def absent_column(column: str, present: Collection[str], place: str) -> str:
+    """Returns the message for a column that a place, such as "the data", does not have among those `present`."""
+    columns = listed(present, most=len(present))
+    return f'no column "{escaped(column)}" in {place}.{did_you_mean(column, present)} Columns: {columns}.'
+
+
 @contextmanager
 def prefix_errors(path: str) -> Iterator[None]:
     """Converts any error of the enclosed code into a `UserError` whose message begins with a YAML path."""

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from fullpass.base.errors import UserError, did_you_mean, escaped, listed
+from fullpass.base.errors import UserError, absent_column, escaped
 from fullpass.components.ingest.config import ColumnSplit, StratifiedSplit, TimeSplit
 from fullpass.components.ingest.joins.config import is_joined
 from fullpass.components.ingest.splitting.assign import columns_of_split, raw_split_columns
@@ -170,8 +170,7 @@ def check_columns_of_files(loaded: Loaded) -> Iterator[Finding]:
     present = Counter(found)
     for keys, column in columns_read(loaded):
         if column not in present and column not in data.derive:
-            hint, columns = did_you_mean(column, present), listed(present, most=len(present))
-            yield Finding(keys, f'no column "{escaped(column)}" in the data.{hint} Columns: {columns}.')
+            yield Finding(keys, absent_column(column, present, "the data"))
         elif present[column] > 1 and not is_joined(column, [*data.joins, *data.history]):
             yield Finding(keys, f'the data has {present[column]} columns "{escaped(column)}". Rename one.')
 

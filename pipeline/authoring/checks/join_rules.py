@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from fullpass.base.errors import UserError, did_you_mean, escaped, listed
+from fullpass.base.errors import UserError, absent_column
 from fullpass.components.ingest.config import ColumnSplit, DataConfig, HashSplit, TimeSplit
 from fullpass.components.ingest.joins.config import is_joined, joined_columns
 from fullpass.components.ingest.spans.joined_tables import find_tables, require_tables
@@ -30,8 +30,7 @@ def check_tables(loaded: Loaded) -> Iterator[Finding]:
             continue
         for column in join.right_columns if present is not None else ():
             if column not in (present or ()):
-                hint, columns = did_you_mean(column, present or ()), listed(present or (), most=len(present or ()))
-                yield Finding(keys, f'no column "{escaped(column)}" in the table.{hint} Columns: {columns}.')
+                yield Finding(keys, absent_column(column, present or (), "the table"))
 
 
 def check_complete_tables(loaded: Loaded) -> Iterator[Finding]:
