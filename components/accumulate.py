@@ -8,7 +8,7 @@ result does not depend on the order in which workers finish.
 import abc
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import apache_beam as beam
 from apache_beam.coders import FastPrimitivesCoder
@@ -25,7 +25,7 @@ Group = Hashable
 """Files whose states are merged, such as a split or a span."""
 
 
-class States(Iterator[_State], Generic[_State]):
+class States(Iterator[_State]):
     """The states of a group, in the order of its files. A state is read when it is its turn.
 
     Attributes:

@@ -15,7 +15,7 @@ from fullpass.trainer.config import InputConfig, SeveralModels, TrainingSpec, Tr
 from fullpass.trainer.fit.blend import Choice, blend, choose_weights, choose_with_folds
 from fullpass.trainer.fit.build_training import build_training
 from fullpass.trainer.fit.calibration import prior_shift
-from fullpass.trainer.fit.epoch_metrics import metrics_of, monitored, sums_of
+from fullpass.trainer.fit.epoch_metrics import metrics_of_rows, monitored
 from fullpass.trainer.fit.fit import Fit, Fitted, OnEpoch, Report
 from fullpass.trainer.fit.sampled_rows import SampledRows, rows_to_sample, sample_rows
 from fullpass.trainer.fit.strategy import describe_devices
@@ -218,7 +218,7 @@ def _weights(
     outputs = {kind: output + shift for kind, output in outputs.items()}
     held = {kind: trained.held + shift for kind, trained in tried.items() if trained.held is not None}
     if not held:
-        return choose_weights(outputs, better, rows, task, loss)
+        return choose_weights(outputs, outputs[better], rows, task, loss)
     count = data.train.counts.weighted_rows
     order = np.argsort(data.train.split.sampled_numbers(count))
     sampled = sample_rows(data.train.split, None, count)
@@ -231,9 +231,8 @@ def _judged(data: TrainingData, spec: TrainingSpec, network: Network) -> float:
     task, loss = spec.preprocessing.label.task, spec.config.training.loss
     deviation = data.train.counts.label_deviation if task == "regression" else 1.0
     rows = sample_rows(data.validation.split, data.in_model, data.validation.counts.weighted_rows)
-    given = (tf.constant(rows.labels), tf.constant(rows.logits(network)), tf.constant(rows.weights))
-    sums = sums_of(task, loss_of(task, loss, label_deviation=deviation), *given, levels_of(loss))
-    found = metrics_of(task, {name: value.numpy() for name, value in sums.items()}, levels_of(loss))
+    losses = loss_of(task, loss, label_deviation=deviation)
+    found = metrics_of_rows(task, losses, rows.labels, rows.logits(network), rows.weights, levels_of(loss))
     return found[monitored(task, loss)]
 
 

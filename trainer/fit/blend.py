@@ -66,7 +66,7 @@ class Choice:
 
 def choose_weights(
     outputs: Mapping[str, np.ndarray],
-    best: str | np.ndarray,
+    best: np.ndarray,
     rows: SampledRows,
     task: Task,
     loss: LossConfig,
@@ -82,7 +82,7 @@ def choose_weights(
     Args:
         outputs: Kind of model -> its logits, without the effect of class weights, or predictions: float32 [rows,
             columns].
-        best: The kind that the blend is compared with, or its output.
+        best: The output of the model that the blend is compared with, of the same form.
         rows: Rows that no model was trained on.
         usual: The weights that others cost something against; None for equal ones.
         prior: The cost of the squared distance from them, in rows.
@@ -92,7 +92,7 @@ def choose_weights(
     """
     if len(rows) < _MIN_ROWS:
         return None
-    every, compared = list(outputs.values()), outputs[best] if isinstance(best, str) else best
+    every = list(outputs.values())
     drawn_to = np.full(len(every), 1 / len(every)) if usual is None else np.array(usual)
     deviation = float(rows.labels.std()) if task == "regression" else 1.0
     measure = loss_of(task, loss, label_deviation=deviation or 1.0)
@@ -102,7 +102,7 @@ def choose_weights(
         return found.numpy().astype(np.float64) * rows.weights[chosen]
 
     all_rows = np.ones(len(rows), bool)
-    drawn = prior * max(0.0, float(losses(compared, all_rows).mean()))
+    drawn = prior * max(0.0, float(losses(best, all_rows).mean()))
 
     def weights_on(chosen: np.ndarray, kept: np.ndarray) -> np.ndarray:
         """Returns the weights of the models in `kept` with the least loss on rows (masks); below 0.05 they are 0."""
@@ -119,7 +119,7 @@ def choose_weights(
     gains = np.zeros(len(rows))
     for fitted, used in halves(len(rows)):
         weights = weights_on(fitted, every_model)
-        gains[used] = losses(compared, used) - losses(blended(every, weights, loss), used)
+        gains[used] = losses(best, used) - losses(blended(every, weights, loss), used)
     gain, reach = mean_and_reach(gains)
     return Choice(dict(zip(outputs, weights_on(all_rows, every_model).tolist(), strict=True)), gain, reach, len(rows))
 
@@ -140,7 +140,7 @@ def choose_with_folds(
         held: The same of the train rows, of models that did not learn from them.
         rows: Rows that ended the training of the network, and had no part in that of the others.
     """
-    others = choose_weights(held, next(iter(held)), train, task, loss)
+    others = choose_weights(held, next(iter(held.values())), train, task, loss)
     if others is None:
         return None
     (network,) = set(outputs) - set(held)

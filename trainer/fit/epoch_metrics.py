@@ -95,6 +95,14 @@ def metrics_of(task: Task, sums: Mapping[str, np.ndarray], levels: Sequence[floa
     return found
 
 
+def metrics_of_rows(
+    task: Task, loss: Loss, label: np.ndarray, logits: np.ndarray, weight: np.ndarray, levels: Sequence[float] = ()
+) -> dict[str, float]:
+    """Returns the metrics of rows that are in memory; the arrays are those of `sums_of`."""
+    sums = sums_of(task, loss, tf.constant(label), tf.constant(logits), tf.constant(weight), levels)
+    return metrics_of(task, {name: value.numpy() for name, value in sums.items()}, levels)
+
+
 def area_under_curve(positive: np.ndarray, negative: np.ndarray) -> float:
     """Returns the share of (positive, negative) pairs in which the positive scores higher; equal scores count half.
 

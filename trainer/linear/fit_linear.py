@@ -18,7 +18,7 @@ from sklearn import linear_model
 from sklearn.exceptions import ConvergenceWarning
 
 from fullpass.trainer.config import TrainingSpec
-from fullpass.trainer.fit.epoch_metrics import metrics_of, monitored, sums_of
+from fullpass.trainer.fit.epoch_metrics import metrics_of_rows, monitored
 from fullpass.trainer.fit.fit import Fitted
 from fullpass.trainer.fit.sampled_rows import sample_rows
 from fullpass.trainer.fit.training_data import TrainingData
@@ -170,9 +170,7 @@ class _Regression:
         self, columns: sparse.csr_matrix, labels: np.ndarray, weights: np.ndarray, found: _Weights
     ) -> dict[str, float]:
         """Returns the metrics of an epoch."""
-        answers = tf.constant(self.answers(found(columns)))
-        sums = sums_of(self._task, self._losses, tf.constant(labels), answers, tf.constant(weights))
-        return metrics_of(self._task, {name: value.numpy() for name, value in sums.items()})
+        return metrics_of_rows(self._task, self._losses, labels, self.answers(found(columns)), weights)
 
     def answers(self, outputs: np.ndarray) -> np.ndarray:
         """Returns logits, or predictions in the unit of the label, float32 [rows, columns]."""

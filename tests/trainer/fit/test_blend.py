@@ -29,7 +29,7 @@ def test_two_independent_errors_are_weighed_by_their_precision():
     label = random.normal(0, 10, ROWS)
     outputs = {"a": label + random.normal(0, 1, ROWS), "b": label + random.normal(0, 2, ROWS)}
     outputs = {kind: output[:, None].astype(np.float32) for kind, output in outputs.items()}
-    found = choose_weights(outputs, "a", rows_of(label), "regression", Auto())
+    found = choose_weights(outputs, outputs["a"], rows_of(label), "regression", Auto())
     assert found.weights == pytest.approx({"a": 0.8, "b": 0.2}, abs=0.03)
     assert found.gain == pytest.approx(0.2 / 100, rel=0.2), "as a share of the variance of the label"
     assert found.pays and found.rows == ROWS
@@ -43,7 +43,7 @@ def test_models_of_equal_worth_are_blended_even_if_few_rows_cannot_prove_a_gain(
         label = (random.random(ROWS) < 1 / (1 + np.exp(-logit))).astype(float)
         outputs = {kind: (logit + random.normal(0, 0.8, ROWS))[:, None].astype(np.float32) for kind in ("a", "b")}
         few = {kind: output[:60] for kind, output in outputs.items()}
-        found = choose_weights(few, "a", rows_of(label[:60]), "binary", Auto())
+        found = choose_weights(few, few["a"], rows_of(label[:60]), "binary", Auto())
         mean = sum(weight * outputs[kind][60:, 0] for kind, weight in found.weights.items())
         losses = [np.logaddexp(0, z) - z * label[60:] for z in (outputs["a"][60:, 0], mean)]
         gains.append(found.pays * (losses[0].mean() - losses[1].mean()))
@@ -57,7 +57,7 @@ def test_three_independent_errors_are_weighed_by_their_precision_and_a_fourth_of
     label = random.normal(0, 10, ROWS)
     errors = {"a": 1.0, "b": 2**0.5, "c": 2.0, "noise": 30.0}
     outputs = {k: (label + random.normal(0, e, ROWS))[:, None].astype(np.float32) for k, e in errors.items()}
-    found = choose_weights(outputs, "a", rows_of(label), "regression", Auto())
+    found = choose_weights(outputs, outputs["a"], rows_of(label), "regression", Auto())
     assert found.parts == pytest.approx({"a": 4 / 7, "b": 2 / 7, "c": 1 / 7}, abs=0.03)
     assert found.weights["noise"] == 0 and sum(found.weights.values()) == pytest.approx(1) and found.pays
 
@@ -67,9 +67,9 @@ def test_a_second_model_of_noise_gets_no_weight():
     label = random.normal(size=ROWS)
     outputs = {"a": label + 0.1 * random.normal(size=ROWS), "b": random.normal(size=ROWS) * 5}
     outputs = {kind: output[:, None].astype(np.float32) for kind, output in outputs.items()}
-    found = choose_weights(outputs, "a", rows_of(label), "regression", Auto())
+    found = choose_weights(outputs, outputs["a"], rows_of(label), "regression", Auto())
     assert found.weights["b"] < 0.01 and not found.pays
-    assert choose_weights(outputs, "a", rows_of(label[:19]), "regression", Auto()) is None, "too few rows"
+    assert choose_weights(outputs, outputs["a"], rows_of(label[:19]), "regression", Auto()) is None, "too few rows"
 
 
 def test_with_folds_train_rows_weigh_models_among_themselves_and_a_network_needs_many_rows_to_leave_its_share():
