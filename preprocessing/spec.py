@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Annotated, Any, ClassVar, Union, get_args
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Discriminator,
@@ -29,8 +30,19 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+FLOAT32_MAX = 3.4028235e38
+"""The largest number that a raw or transformed number can have."""
+
+
+def _within_float32(value: float) -> float:
+    if abs(value) > FLOAT32_MAX:
+        raise ValueError(f"{value:g} is outside the range of float32: up to {FLOAT32_MAX:g} is accepted.")
+    return value
+
+
 # YAML has its own types: "3" is not 3 and `yes` is not 1, so numbers are not converted.
 Real = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+Float32 = Annotated[Real, AfterValidator(_within_float32)]
 Count = Annotated[int, Strict(), Field(ge=1)]
 NonNegative = Annotated[int, Strict(), Field(ge=0)]
 Fraction = Annotated[float, Strict(), Field(ge=0, le=1)]

@@ -30,6 +30,7 @@ from fullpass.preprocessing.expressions.syntax_tree import (
     walk,
 )
 from fullpass.preprocessing.features.history import age_column
+from fullpass.preprocessing.spec import FLOAT32_MAX
 
 _TOKEN = re.compile(
     r"""(?P<blank>\s+)
@@ -56,7 +57,7 @@ _MEANT: Mapping[str, str] = MappingProxyType(
         "$": "backticks around a column name that contains characters other than letters, digits and _",
     }
 )
-_FLOAT32_MIN, _FLOAT32_MAX = 2.0**-126, 3.4028235e38
+_FLOAT32_MIN = 2.0**-126
 _KEYWORDS = ("and", "or", "not", "in", "true", "false")
 _AS_PYTHON = {"number": "0", "string": "''", "name": "_", "boolean": "_", "column": "_"}
 
@@ -261,8 +262,8 @@ class _Translation:
         if token.kind == "string":
             return Constant(token.text, token.position)
         value = float(token.text)
-        if value and not _FLOAT32_MIN <= value <= _FLOAT32_MAX:
-            accepted = f"0, or {_FLOAT32_MIN:g} to {_FLOAT32_MAX:g}, is accepted"
+        if value and not _FLOAT32_MIN <= value <= FLOAT32_MAX:
+            accepted = f"0, or {_FLOAT32_MIN:g} to {FLOAT32_MAX:g}, is accepted"
             message = f"Number {token.text} is outside the range of float32: {accepted}."
             raise error_at(self._text, token.position, message)
         return Constant(value, token.position)

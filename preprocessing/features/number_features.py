@@ -17,9 +17,9 @@ from fullpass.preprocessing.features.transforms import (
     VectorZScore,
     ZScore,
 )
-from fullpass.preprocessing.spec import Count, Flag, Name, Real
+from fullpass.preprocessing.spec import Count, Flag, Float32, Name
 
-MissingRule = Literal["mean", "median", "min", "max", "own_bucket"] | Real
+MissingRule = Literal["mean", "median", "min", "max", "own_bucket"] | Float32
 
 
 class _Quantity(BaseFeature):

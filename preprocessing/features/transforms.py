@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
-from fullpass.preprocessing.spec import Count, Fraction, Name, Real, SelectedBy, TaggedSpec
+from fullpass.preprocessing.spec import Count, Float32, Fraction, Name, SelectedBy, TaggedSpec
 
 
 class TransformSpec(TaggedSpec):
@@ -49,9 +49,9 @@ class MinMax(TransformSpec):
 
     tag: ClassVar[str] = "min_max"
     example: ClassVar[str] = "transforms: [{clip: {min: 0}}, {min_max: {min: -1, max: 1}}]"
-    min: Real = 0.0
+    min: Float32 = 0.0
     """Output for train's smallest value."""
-    max: Real = 1.0
+    max: Float32 = 1.0
     """Output for train's largest value."""
     key: Name | None = None
     """Raw column of the groups; rows without a value are one."""
@@ -96,7 +96,7 @@ class Power(StatelessTransform):
 
     tag: ClassVar[str] = "power"
     example: ClassVar[str] = "transforms: [{power: {exponent: 0.5}}]"
-    exponent: Real
+    exponent: Float32
     """0.5 is the square root, -1 the reciprocal."""
 
 
@@ -111,9 +111,9 @@ class Clip(TransformSpec):
 
     tag: ClassVar[str] = "clip"
     example: ClassVar[str] = "transforms: [{clip: {min: 0, max_quantile: 0.99}}, z_score]"
-    min: Real | None = None
+    min: Float32 | None = None
     """Smallest value kept."""
-    max: Real | None = None
+    max: Float32 | None = None
     """Largest value kept."""
     min_quantile: Fraction | None = None
     """Quantile of train below which values are moved up."""
@@ -168,7 +168,7 @@ class Bucketize(TransformSpec):
     example: ClassVar[str] = "transforms: [{bucketize: {boundaries: [0, 10, 100]}}]"
     buckets: int | None = Field(default=None, strict=True, ge=2)
     """Number of quantile buckets."""
-    boundaries: tuple[Real, ...] | None = Field(default=None, min_length=1)
+    boundaries: tuple[Float32, ...] | None = Field(default=None, min_length=1)
     """Increasing; n boundaries make n + 1 buckets."""
 
     @model_validator(mode="after")

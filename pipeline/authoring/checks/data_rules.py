@@ -163,12 +163,14 @@ def check_column_types(loaded: Loaded) -> Iterator[Finding]:
 
 
 def check_columns_of_files(loaded: Loaded) -> Iterator[Finding]:
-    """Every raw column exists once in the data, judged by the column names of the first file."""
+    """Every raw column that the file names exists once in the data, judged by the columns of the first file."""
     data, found = loaded.config.data, columns_present(loaded)
     if found is None:
         return
     present = Counter(found)
-    for keys, column in columns_read(loaded):
+    settings = ((("data", "source", "missing_in"), data.source.missing_in), (("data", "types"), data.types))
+    named = [((*keys, column), column) for keys, columns in settings for column in columns]
+    for keys, column in (*columns_read(loaded), *named):
         if column not in present and column not in data.derive:
             yield Finding(keys, absent_column(column, present, "the data"))
         elif present[column] > 1 and not is_joined(column, [*data.joins, *data.history]):

@@ -20,7 +20,7 @@ from fullpass.preprocessing.spec import length, wrong_length
 
 
 def check_tables(loaded: Loaded) -> Iterator[Finding]:
-    """Every joined table exists, has its declared format, and has the columns of its key and date."""
+    """Every joined table exists, has its declared format, and the columns of its key, date and `missing_in`."""
     for name, join in loaded.config.data.joins.items():
         keys: Keys = ("data", "joins", name)
         try:
@@ -28,7 +28,7 @@ def check_tables(loaded: Loaded) -> Iterator[Finding]:
         except UserError as error:
             yield Finding((*keys, "source"), str(error).removeprefix(f"data.joins.{name}.source."))
             continue
-        for column in join.right_columns if present is not None else ():
+        for column in (*join.right_columns, *join.source.missing_in) if present is not None else ():
             if column not in (present or ()):
                 yield Finding(keys, absent_column(column, present or (), "the table"))
 

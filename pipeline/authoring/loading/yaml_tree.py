@@ -5,6 +5,7 @@ The language is YAML 1.2, core schema: `no` and `2013-07-01` are text, `true` is
 import copy
 import math
 import re
+import sys
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,7 @@ _DEEP = re.compile(rf"(?:[\[{{]\s*){{{_MOST_LEVELS}}}")
 _TOO_DEEP = Problem("", 1, f"nested too deeply, over {_MOST_LEVELS} levels, or aliases multiply too often, to be read.")
 _EXCERPT = 100
 _TAG = "tag:yaml.org,2002:"
+_INT64_MAX = 2**63 - 1
 _BASES = {"0x": 16, "0o": 8, "0b": 2}
 # Part of the parser's message -> advice. The first match is shown.
 _ADVICE = (
@@ -122,7 +124,12 @@ class _Reading:
         value = _convert(kind, node.value)
         if isinstance(value, float) and not math.isfinite(value):
             self._problem(keys, f"{node.value} is no finite number.")
-            return 0.0
+            return 0.0 if math.isnan(value) else math.copysign(sys.float_info.max, value)
+        if isinstance(value, int) and not -_INT64_MAX - 1 <= value <= _INT64_MAX:
+            self._problem(
+                keys, f"{node.value} does not fit into 64 bits: whole numbers up to {_INT64_MAX} are accepted."
+            )
+            return max(-_INT64_MAX - 1, min(value, _INT64_MAX))
         return value
 
     def _mapping(self, node: MappingNode, keys: Keys) -> dict[str, Any]:

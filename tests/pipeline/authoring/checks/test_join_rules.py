@@ -38,6 +38,7 @@ def test_joins_of_joins_are_accepted(tmp_path):
     [
         (planes(path="plane.csv"), SEATS, "data.joins.planes.source", "is no file. Did you mean"),
         (planes("tail"), SEATS, "data.joins.planes", 'no column "tail" in the table'),
+        (PLANES.replace(".csv}", ".csv, missing_in: {seat: [x]}}"), SEATS, "data.joins.planes", 'no column "seat"'),
         (planes("{tail: plane}"), SEATS, "data.joins.planes.on", 'no column "tail" in the data'),
         (PLANES, SEATS.replace("seats}", "seat}"), "features.seats", 'Did you mean "planes.seats"?'),
         (PLANES, "plane: category", "data.joins.planes", "nothing reads a column of it"),
