@@ -6,6 +6,7 @@ LightGBM grows the trees. The network is plain TensorFlow, so that all later ste
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,10 +31,13 @@ from fullpass.trainer.trees.forest import ForestLayer, forest_of, mean_of
 from fullpass.trainer.trees.rounds import (
     CATEGORIES,
     ROUNDS,
+    Judge,
     Rounds,
     booster_parameters,
+    boosters_at_once,
     choose_categories,
     choose_thresholds,
+    ignore,
     regrow,
     threads_for,
 )
@@ -128,6 +132,7 @@ def grow_trees(
     names = logit_names(label.task, data.statistics.names, training.loss)
     check_memory(data.train.counts.weighted_rows, columns.width, len(names))
     threads = threads_for(data.train.counts.weighted_rows, columns.width)
+    at_once = boosters_at_once(threads)
     settings = booster_parameters(_trees(spec), training, label.task, len(data.statistics.names), threads)
 
     def read(batch: Batch, _: np.ndarray) -> np.ndarray:
@@ -147,11 +152,7 @@ def grow_trees(
     validation = bin_rows([of_validation], unit.targets, bins) if folds is None else train
     raw = keras.Input((len(names),), name="answer")
     criterion = loss_of(label.task, training.loss, label_deviation=data.train.counts.label_deviation)
-    head = keras.Model(raw, unit.head(raw))
-
-    def rounds_of(categories: Mapping[str, float]) -> Rounds:
-        own = [{**booster, **categories} for booster in settings]
-        return Rounds(own, train, validation, head, criterion, label.task, training, folds)
+    judge = Judge(keras.Model(raw, unit.head(raw)), criterion, label.task, training)
 
     def grown(dumps: Sequence[Mapping[str, Any]], rows: BinnedRows) -> Grown:
         never_seen = {column: np.flatnonzero(~seen).tolist() for column, seen in rows.seen.items()}
@@ -162,39 +163,52 @@ def grow_trees(
         network = Network(model, inputs, spec.preprocessing, names if any(names) else ())
         return Grown(network, fitted, forest.trees, forest.leaves, loss)
 
-    with stop_requests() as stops:
+    with stop_requests() as stops, ThreadPoolExecutor(at_once) as growers:
+
+        def rounds_of(parameters: Mapping[str, Any]) -> Rounds:
+            own = [{**booster, **parameters} for booster in settings]
+            return Rounds(own, train, validation, judge, growers, folds)
+
         many = any(item.output.kind == "ids" and item.size > _FEW_IDS for item in inputs.values())
-        categories = choose_categories(rounds_of, stops) if many else CATEGORIES[0]
-        kept = [rounds_of(categories)]
-        fitted = kept[0].run(epochs, report, on_epoch, stops)
+        categories = choose_categories(rounds_of, at_once, stops) if many else CATEGORIES[0]
         own_validation, limit = data.validation is not data.evaluation, training.seconds
-        # All further growth takes up to ten times as long as the first.
-        in_time = limit is None or 10 * fitted.seconds <= limit
-        pays = (own_validation or folds is not None) and len(train.weight) <= _AGAIN_ROWS and in_time
-        if pays:
-            random = rounds_of({**categories, "extra_trees": True})
-            of_random = random.run(epochs, report, lambda *_: None, stops)
-            kept = choose_thresholds(kept[0], random)
-            fitted = of_random if kept == [random] else fitted
+        pays = (own_validation or folds is not None) and len(train.weight) <= _AGAIN_ROWS
+        best = rounds_of(categories)
+
+        def run_random() -> tuple[Rounds, Fitted] | None:
+            # All further growth takes up to ten times as long as the first.
+            if not pays or (limit is not None and 10 * watched.result().seconds > limit):
+                return None
+            rounds = rounds_of({**categories, "extra_trees": True})
+            return rounds, rounds.run(epochs, report, ignore, stops)
+
+        with ThreadPoolExecutor(at_once if limit is None else 1) as runs:
+            watched = runs.submit(best.run, epochs, report, on_epoch, stops)
+            random = runs.submit(run_random).result()
+        kept, fitted, pays = [best], watched.result(), random is not None
+        if random is not None:
+            kept = choose_thresholds(best, random[0])
+            fitted = random[1] if kept == [random[0]] else fitted
         loss = kept[0].loss_of(kept)
 
     def regrown(rows: BinnedRows, times: int) -> Grown:
         """Returns the mean of forests with other seeds, which have as many rounds per row as were best."""
         learned = len(train.weight) if folds is None else len(folds) * (1 - 1 / len(np.unique(folds)))
         share = len(rows.weight) / learned
-        with stop_requests() as stops:
-            members = [
-                regrow(one.settings, rows.dataset, math.ceil(ROUNDS * one.best_epoch * share), seed, stops)
-                for seed in range(training.seed + 1, training.seed + 1 + times)
-                for one in kept
-            ]
+
+        def member(seed: int, one: Rounds) -> list[dict[str, Any]]:
+            return regrow(one.settings, rows.dataset, math.ceil(ROUNDS * one.best_epoch * share), seed, stops)
+
+        wanted = [(seed, one) for seed in range(training.seed + 1, training.seed + 1 + times) for one in kept]
+        with stop_requests() as stops, ThreadPoolExecutor(at_once) as growers:
+            members = list(growers.map(member, *zip(*wanted, strict=True)))
         drawn = times * sum("extra_trees" in one.settings[0] for one in kept)
         return replace(grown(mean_of(members), rows), forests=len(members), random=drawn)
 
     if folds is None:
         first = grown(mean_of([rounds.dumps() for rounds in kept]), train)
     else:
-        output = head(np.mean([rounds.logits for rounds in kept], axis=0, dtype=np.float32)).numpy()
+        output = judge.head(np.mean([rounds.logits for rounds in kept], axis=0, dtype=np.float32)).numpy()
         first = replace(regrown(train, 1), forests=0, random=0, held=output)
 
     def again() -> Grown:

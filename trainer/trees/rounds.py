@@ -4,7 +4,9 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import keras
@@ -41,8 +43,13 @@ _MAX_MEASURED = 100_000
 
 
 def threads_for(rows: int, columns: int) -> int:
-    """Returns the number of threads that grow the trees of a table."""
+    """Returns the number of threads that grow a tree of a table."""
     return max(1, min(usable_cores(), rows * columns // _CELLS_OF_THREAD))
+
+
+def boosters_at_once(threads: int) -> int:
+    """Returns the number of boosters that grow at the same time on all cores, in so many threads each."""
+    return max(1, usable_cores() // threads)
 
 
 def booster_parameters(
@@ -76,19 +83,26 @@ def booster_parameters(
     return [{**objective, "alpha": level} for level in levels_of(training.loss)] or [objective]
 
 
+def ignore(*_: object) -> None:
+    """Takes the reports of rounds that nobody watches."""
+
+
 def choose_categories(
-    rounds_of: Callable[[Mapping[str, float]], "Rounds"], stops: Sequence[int]
+    rounds_of: Callable[[Mapping[str, float]], "Rounds"], at_once: int, stops: Sequence[int]
 ) -> Mapping[str, float]:
     """Returns those of CATEGORIES with which fifty rounds come closest to the labels of the validation rows.
 
     Args:
         rounds_of: Returns boosters with these parameters that have not grown yet.
+        at_once: How many of CATEGORIES are tried at the same time.
     """
-    losses = []
-    for categories in CATEGORIES:
+
+    def loss_with(categories: Mapping[str, float]) -> float:
         rounds = rounds_of(categories)
-        history = rounds.run(_TRIED, lambda *_: None, lambda *_: None, stops).history
-        losses.append(min(history[f"val_{rounds.monitor}"]))
+        return min(rounds.run(_TRIED, ignore, ignore, stops).history[f"val_{rounds.judge.monitor}"])
+
+    with ThreadPoolExecutor(at_once) as threads:
+        losses = list(threads.map(loss_with, CATEGORIES))
     chosen = CATEGORIES[int(np.argmin(losses))]
     _LOG.info("trees: losses of %s; categories have the parameters %s", losses, chosen)
     return chosen
@@ -147,11 +161,43 @@ def logits_of(predictions: np.ndarray, task: Task, loss: LossConfig) -> np.ndarr
     return predictions
 
 
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """Measures the sums of leaf values of rows."""
+
+    head: keras.Model
+    loss: Loss
+    task: Task
+    training: TrainingConfig
+
+    @property
+    def monitor(self) -> str:
+        """The metric of the validation rows that growth watches."""
+        return monitored(self.task, self.training.loss)
+
+    def metrics(self, rows: BinnedRows, logits: np.ndarray) -> dict[str, float]:
+        """Returns the metrics of rows, given their sums of leaf values, [rows, columns]."""
+        return metrics_of(self.task, self.sums(rows, logits), levels_of(self.training.loss))
+
+    def sums(self, rows: BinnedRows, logits: np.ndarray, step: int = 1) -> dict[str, np.ndarray]:
+        """Returns the sums of an epoch's statistics over every `step`-th row."""
+        given = (rows.label[::step], logits[::step].astype(np.float32), rows.weight[::step])
+        return {name: value.numpy() for name, value in self._graph(*map(tf.constant, given)).items()}
+
+    @cached_property
+    def _graph(self) -> Callable[..., dict[str, tf.Tensor]]:
+        return tf.function(self._sums_of, autograph=False, reduce_retracing=True)
+
+    def _sums_of(self, label: tf.Tensor, logits: tf.Tensor, weight: tf.Tensor) -> dict[str, tf.Tensor]:
+        return sums_of(self.task, self.loss, label, self.head(logits), weight, levels_of(self.training.loss))
+
+
 @dataclass(eq=False, repr=False)
 class Rounds:
     """Boosters that grow together.
 
     Attributes:
+        growers: Threads in which boosters grow; LightGBM does not hold the GIL.
         folds: The fold of each train row, int [rows], or None. With folds the train rows are the validation rows too:
             boosters grow for each fold on the rows of the others, and are judged by its own.
         best_epoch: The epoch with the lowest validation loss so far, counted from 1; 0 before the first.
@@ -161,10 +207,8 @@ class Rounds:
     settings: Sequence[dict[str, Any]]
     train: BinnedRows
     validation: BinnedRows
-    head: keras.Model
-    loss: Loss
-    task: Task
-    training: TrainingConfig
+    judge: Judge
+    growers: Executor
     folds: np.ndarray | None = None
     best_epoch: int = 0
     logits: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
@@ -178,7 +222,6 @@ class Rounds:
             masks = [self.folds == fold for fold in np.unique(self.folds)]
             pairs = [(self._part(~own), self._part(own)) for own in masks]
         self._boosters = [[self._booster(own, *pair) for own in self.settings] for pair in pairs]
-        self._sums = tf.function(self._sums_of, autograph=False, reduce_retracing=True)
 
     def _part(self, rows: np.ndarray) -> lightgbm.Dataset:
         """Returns the train rows of a mask."""
@@ -188,11 +231,6 @@ class Rounds:
     def _booster(settings: Mapping[str, Any], learned: lightgbm.Dataset, judging: lightgbm.Dataset) -> lightgbm.Booster:
         booster = lightgbm.Booster(dict(settings), learned)
         return booster.add_valid(judging, "validation")
-
-    @property
-    def monitor(self) -> str:
-        """The metric of the validation rows that growth watches."""
-        return monitored(self.task, self.training.loss)
 
     def run(self, epochs: tuple[int, int], report: Report, on_epoch: OnEpoch, stops: Sequence[int]) -> Fitted:
         """Grows trees until the validation rows no longer improves, all epochs are done, or the time limit is reached.
@@ -205,7 +243,8 @@ class Rounds:
             UserError: A metric is NaN or infinite.
             StoppedError: This process received a stop signal.
         """
-        began, stopping, limit = time.monotonic(), self.training.early_stopping, self.training.seconds
+        began, training = time.monotonic(), self.judge.training
+        stopping, limit = training.early_stopping, training.seconds
         ends_at = None if limit is None else time.time() + limit
         best, ended_by = math.inf, "epochs"
         for epoch in range(1, epochs[1] + 1):
@@ -218,7 +257,7 @@ class Rounds:
             on_epoch(epoch, found)
             most = ROUNDS * epochs[epoch > epochs[0]]
             report(epoch * ROUNDS, most, "rounds", f"trees, at most {most:,} rounds", ends_at)
-            judged = found[f"val_{self.monitor}"]
+            judged = found[f"val_{self.judge.monitor}"]
             if judged < best - (stopping.min_delta if stopping else 0.0):
                 best, self.best_epoch, self.logits = judged, epoch, logits
             if full or (stopping is not None and epoch - self.best_epoch >= stopping.patience):
@@ -232,7 +271,7 @@ class Rounds:
     def loss_of(self, members: Sequence["Rounds"]) -> float:
         """Returns the metric that growth watches, of the mean of boosters that have grown, on the validation rows."""
         mean = np.mean([one.logits for one in members], axis=0)
-        return self._metrics(mean)[self.monitor]
+        return self.judge.metrics(self.validation, mean)[self.judge.monitor]
 
     def dumps(self) -> list[dict[str, Any]]:
         """Returns the trees that each booster had after the best epoch, as dumps of LightGBM."""
@@ -241,19 +280,25 @@ class Rounds:
 
     def _grow(self, stops: Sequence[int]) -> bool:
         """Grows an epoch; returns whether no tree could grow."""
-        full, boosters = True, [booster for part in self._boosters for booster in part]
-        for _ in range(ROUNDS):
-            full = all([booster.update() for booster in boosters]) and full
-            _check_stops(stops)
+
+        def grow(booster: lightgbm.Booster) -> bool:
+            full = True
+            for _ in range(ROUNDS):
+                full = booster.update() and full
+                _check_stops(stops)
+            return full
+
+        boosters = [booster for part in self._boosters for booster in part]
+        full = all(list(self.growers.map(grow, boosters)))
         self._grown.append([booster.current_iteration() for booster in boosters])
         return full
 
     def _measure(self, logits: np.ndarray) -> dict[str, float]:
         """Returns the loss of train, on up to 100,000 rows, and the metrics of the validation rows' `logits`."""
         step = -(-len(self.train.weight) // _MAX_MEASURED)
-        sums = self._sums_over(self.train, self._logits(train=True), step)
+        sums = self.judge.sums(self.train, self._logits(train=True), step)
         found = {"loss": float(sums["loss"] / sums["weight"])}
-        found |= {f"val_{name}": value for name, value in self._metrics(logits).items()}
+        found |= {f"val_{name}": value for name, value in self.judge.metrics(self.validation, logits).items()}
         for name, value in found.items():
             if not math.isfinite(value):
                 raise UserError(
@@ -261,14 +306,6 @@ class Rounds:
                     "model.learning_rate, or check the largest values of the label."
                 )
         return found
-
-    def _metrics(self, logits: np.ndarray) -> dict[str, float]:
-        return metrics_of(self.task, self._sums_over(self.validation, logits), levels_of(self.training.loss))
-
-    def _sums_over(self, rows: BinnedRows, logits: np.ndarray, step: int = 1) -> dict[str, np.ndarray]:
-        """Returns the sums of an epoch's statistics over every `step`-th row."""
-        given = (rows.label[::step], logits[::step].astype(np.float32), rows.weight[::step])
-        return {name: value.numpy() for name, value in self._sums(*map(tf.constant, given)).items()}
 
     def _logits(self, *, train: bool) -> np.ndarray:
         """Returns the sums of leaf values of the train or the validation rows, float64 [rows, columns].
@@ -296,8 +333,4 @@ class Rounds:
             return "kept", 0.0, False
 
         (booster.eval_train if train else booster.eval_valid)(keep)
-        return logits_of(kept[0], self.task, self.training.loss)
-
-    def _sums_of(self, label: tf.Tensor, logits: tf.Tensor, weight: tf.Tensor) -> dict[str, tf.Tensor]:
-        levels = levels_of(self.training.loss)
-        return sums_of(self.task, self.loss, label, self.head(logits), weight, levels)
+        return logits_of(kept[0], self.judge.task, self.judge.training.loss)

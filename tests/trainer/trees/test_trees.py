@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from fullpass.base.errors import UserError
 from fullpass.components.predict.predict import load_export, predict_tables
 from fullpass.components.predict.predicted_columns import BASE, EFFECT
+from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.config import TrainingConfig, Trees
 from fullpass.trainer.export.eval_scores import read_scores
 from fullpass.trainer.fit.fit import StoppedError
@@ -31,7 +33,7 @@ from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.run_fn import run_fn
 from fullpass.trainer.train import Trained, final, train
 from fullpass.trainer.trees import rounds, tree_rows
-from fullpass.trainer.trees.rounds import Rounds, booster_parameters
+from fullpass.trainer.trees.rounds import Judge, Rounds, booster_parameters
 from tests import REPOSITORY, warm_process
 from tests.trainer.conftest import CLASSES, LABELS, planted_rows, prepare_by_hand, to_examples, training_of
 
@@ -319,6 +321,21 @@ def test_a_small_table_gets_one_thread(rows, columns, cores, expected, monkeypat
     assert rounds.threads_for(rows, columns) == expected
 
 
+@pytest.mark.parametrize("folds", [False, True])
+def test_boosters_that_grow_at_the_same_time_grow_the_same_trees(binary, folds, monkeypatch):
+    data, spec, strategy = binary.loaded(model="trees", training={"epochs": 3, "early_stopping": None})
+    in_turn = np.arange(data.train.counts.weighted_rows) % 5
+    data = replace(data, validation=replace(data.evaluation), folds=in_turn if folds else None)
+    rows = sample_rows(data.evaluation.split, data.in_model, 1_000)
+    found = []
+    for cores in (1, 4):
+        monkeypatch.setattr(rounds, "usable_cores", lambda cores=cores: cores)
+        first = train(data, spec, strategy)
+        answers = [rows.logits(one.network).tolist() for one in (first, final(first))]
+        found.append(({**first.fitted.history, "step_ms": []}, first.trees, first.loss, answers))
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize(
     ("loss", "expected"),
     [
@@ -347,9 +364,15 @@ def rounds_on(columns: np.ndarray, label: np.ndarray, categories: list[int]) -> 
         tree_rows.BinnedRows(data.construct(), label[chosen], np.ones(chosen.sum(), np.float32), {})
         for data, chosen in zip(sets, (train, ~train), strict=True)
     ]
+    judge = judge_of("regression")
+    return lambda parameters: Rounds([{**common, **parameters}], *rows, judge, ThreadPoolExecutor(1))
+
+
+def judge_of(task: Task) -> Judge:
+    """Returns a judge of logits that are the answers."""
     given = keras.Input((1,))
-    rest = (*rows, keras.Model(given, keras.layers.Identity()(given)), loss_of("regression"), "regression")
-    return lambda parameters: Rounds([{**common, **parameters}], *rest, TrainingConfig())
+    head = keras.Model(given, keras.layers.Identity()(given))
+    return Judge(head, loss_of(task), task, TrainingConfig())
 
 
 @pytest.mark.parametrize("effect", [0.0, 2.0])
@@ -358,7 +381,7 @@ def test_ids_without_an_effect_are_smoothed_more_than_those_with_a_large_one(eff
     random = np.random.default_rng(3)
     ids = np.repeat(np.arange(600), 10)
     label = (effect * random.normal(size=600)[ids] + random.normal(size=len(ids))).astype(np.float32)
-    found = rounds.choose_categories(rounds_on(np.column_stack([ids, random.normal(size=len(ids))]), label, [0]), [])
+    found = rounds.choose_categories(rounds_on(np.column_stack([ids, random.normal(size=len(ids))]), label, [0]), 2, [])
     assert (found == rounds.CATEGORIES[0]) == (effect > 0)
 
 
@@ -383,15 +406,7 @@ def test_a_request_to_stop_says_what_the_next_run_does():
     columns, label = np.random.default_rng(1).normal(size=(100, 2)), np.float32(np.arange(100) % 2)
     dataset = lightgbm.Dataset(columns, label, params={"verbosity": -1}).construct()
     rows = tree_rows.BinnedRows(dataset, label, np.ones(100, np.float32), {})
-    logits = keras.Input((1,))
-    rounds = Rounds(
-        [{"objective": "binary", "metric": "None", "verbosity": -1}],
-        rows,
-        rows,
-        keras.Model(logits, keras.layers.Identity()(logits)),
-        loss_of("binary"),
-        "binary",
-        TrainingConfig(),
-    )
+    settings = [{"objective": "binary", "metric": "None", "verbosity": -1}]
+    rounds = Rounds(settings, rows, rows, judge_of("binary"), ThreadPoolExecutor(1))
     with pytest.raises(StoppedError, match="the next run grows the same trees"):
         rounds.run((3, 3), lambda *_: None, lambda *_: None, [signal.SIGTERM])
