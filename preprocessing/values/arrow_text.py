@@ -156,6 +156,11 @@ def _without_zeros(text: pa.Array) -> pa.Array:
     )
 
 
+def as_array(column: pa.ChunkedArray) -> pa.Array:
+    """Returns a column as one array, without a copy if it is one: `combine_chunks` copies in any case."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
 def as_mask(column: pa.Array) -> np.ndarray:
     """Returns an Arrow boolean array as a NumPy array."""
     return column.to_numpy(zero_copy_only=False).astype(bool)

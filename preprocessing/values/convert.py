@@ -4,8 +4,10 @@ null is missing, zero is zero, false is false, and "" is text unless it is decla
 table of the conversion of each Arrow type.
 """
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -181,25 +183,33 @@ def _number(column: pa.Array, missing: Sequence[str]) -> Converted:
     absent = as_mask(column.is_null())
     if absent.any() and pa.types.is_integer(column.type):
         column = column.fill_null(0)
-    exact = column.to_numpy(zero_copy_only=False)
-    with np.errstate(over="ignore"):
-        values = exact.astype(np.float32)
-        for token in _numbers(missing):  # NumPy 2 rounds a large token to infinity
-            absent |= (exact == token) & (np.isfinite(exact) | np.isinf(token))
-    absent |= np.isnan(values)
-    too_large = np.isinf(values) & ~absent
+    values, absent, too_large = _rounded(column.to_numpy(zero_copy_only=False), absent, missing)
     flat = pa.array(values, mask=absent | too_large)
     return Converted(flat, ((too_large, _OUT_OF_RANGE),) if too_large.any() else ())
 
 
-def _numbers(tokens: Sequence[str]) -> list[float]:
+def _rounded(
+    exact: np.ndarray, absent: np.ndarray, missing: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns numbers as the nearest float32, and which are missing and which are too large, bool [rows] each.
+
+    Args:
+        absent: bool [rows], the rows that are missing whatever `missing` says.
+    """
+    with np.errstate(over="ignore"):
+        values = exact.astype(np.float32)
+        for token in numbers_of(tuple(missing)):  # NumPy 2 rounds a large token to infinity
+            absent = absent | ((exact == token) & (np.isfinite(exact) | np.isinf(token)))
+    absent = absent | np.isnan(values)
+    return values, absent, np.isinf(values) & ~absent
+
+
+@lru_cache(maxsize=1000)
+def numbers_of(tokens: tuple[str, ...]) -> tuple[float, ...]:
     """Returns the numbers that tokens stand for; infinity only if it is written so, not by 1e400."""
-    found = pa.array([token for token in tokens], type=pa.string())
-    kept = [
-        token for token, fits in zip(tokens, pc.match_substring_regex(found, _DOT_NUMBER), strict=True) if fits.as_py()
-    ]
-    numbers = [(token, float(token)) for token in kept if "nan" not in token.lower()]
-    return [number for token, number in numbers if np.isfinite(number) or "inf" in token.lower()]
+    kept = [token.lower() for token in tokens if re.fullmatch(_DOT_NUMBER, token, re.ASCII)]
+    numbers = [(token, float(token)) for token in kept if "nan" not in token]
+    return tuple(number for token, number in numbers if np.isfinite(number) or "inf" in token)
 
 
 def read_numbers(text: pa.Array, *, missing: Collection[str], decimal: str = ".") -> tuple[np.ndarray, np.ndarray]:
@@ -214,9 +224,9 @@ def read_numbers(text: pa.Array, *, missing: Collection[str], decimal: str = "."
     """
     text, _ = to_text(text, strip=False, missing=tuple(missing))
     exact, unreadable = _parsed(text, decimal)
-    stored = _number(exact, tuple(missing))
     numbers = exact.to_numpy(zero_copy_only=False).astype(np.float64)
-    return np.where(as_mask(stored.flat.is_valid()), numbers, np.nan), stored.bad | unreadable
+    _, absent, too_large = _rounded(numbers, np.isnan(numbers), tuple(missing))
+    return np.where(absent | too_large, np.nan, numbers), too_large | unreadable
 
 
 def _number_of_text(text: pa.Array, missing: Sequence[str], decimal: str) -> Converted:

@@ -33,7 +33,7 @@ from fullpass.components.ingest.readers.reader import (
 from fullpass.components.ingest.sources.config import CsvSource
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.sources.storage import state_of
-from fullpass.preprocessing.values.arrow_text import as_readable, to_text
+from fullpass.preprocessing.values.arrow_text import as_array, as_readable, to_text
 
 _KEPT_BYTES = 4000
 _HEADER_BYTES = 1 << 16
@@ -148,7 +148,8 @@ class _Parser:
         self._skipped = _skipped(source)
         self._width = len(names)
         self._names = names
-        self._positions = {column: str(names.index(column)) for column in reading.columns}
+        position = {name: str(index) for index, name in enumerate(names)}  # a needed column is there once
+        self._positions = {column: position[column] for column in reading.columns}
         self._numbers = {
             column
             for column, raw in reading.columns.items()
@@ -218,22 +219,24 @@ class _Parser:
     def _readable_rows(self, rows: Rows) -> Rows:
         """Returns the rows whose cells are text and not longer than `max_cell_kb`."""
         good = np.ones(len(rows.numbers), dtype=bool)
-        columns = []
-        for name in self._reading.columns:
-            cells = rows.table.column(self._positions[name]).combine_chunks()
-            if pa.types.is_binary(cells.type):
-                limit, content = self._source.max_cell_kb, cells
+        limit = self._source.max_cell_kb
+        needed = rows.table.select(list(self._positions.values()))
+        columns = needed.columns
+        for index, (name, column) in enumerate(zip(self._reading.columns, columns, strict=True)):
+            is_bytes = pa.types.is_binary(column.type)
+            # A column that is not longer than a cell may be has no cell to measure: that takes long for many columns.
+            if is_bytes or (pa.types.is_string(column.type) and column.nbytes > limit << 10):
+                content = as_array(column)
                 long = pc.binary_length(content).to_numpy(zero_copy_only=False) > limit << 10
-                cells, undecodable = to_text(content, strip=False, missing=())
+                columns[index], undecodable = to_text(content, strip=False, missing=())
                 for bad, why in (
                     (long, f"a cell longer than {limit:,} kB"),
                     (undecodable, f"not {self._source.encoding}"),
                 ):
                     for row in np.flatnonzero(bad & good).tolist():
                         good[row] = False
-                        text = content[row].as_py()[:_KEPT_BYTES].decode("utf-8", "replace")
+                        text = content.cast(pa.binary())[row].as_py()[:_KEPT_BYTES].decode("utf-8", "replace")
                         self._reading.add_malformed(int(rows.numbers[row]), why, text, column=name)
-            columns.append(cells)
         table = pa.table(columns, names=list(self._reading.columns))
         all_columns = rows.table.rename_columns(self._names) if self._reading.all_columns else None
         if self._reading.all_columns == "to_show":
@@ -263,6 +266,8 @@ class _Parser:
             malformed.append(row)
             return "skip"
 
+        # Cells of bytes that are UTF-8 are text; a separator, quote or line end never cuts a character.
+        cells = pa.string() if _is_utf8(data) else pa.binary()
         table = pa.csv.read_csv(
             pa.py_buffer(data),
             read_options=pa.csv.ReadOptions(
@@ -278,7 +283,7 @@ class _Parser:
             ),
             convert_options=pa.csv.ConvertOptions(
                 check_utf8=False,
-                column_types=dict.fromkeys(self._read_positions, pa.binary())
+                column_types=dict.fromkeys(self._read_positions, cells)
                 | {self._positions[name]: pa.float64() for name in numbers},
                 include_columns=self._read_positions,
                 null_values=list(self._source.missing),
@@ -290,6 +295,13 @@ class _Parser:
 
 
 _NOTHING: tuple[pa.Table, list[Any]] = pa.table({}), []
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        return data.isascii() or bool(data.decode())
+    except UnicodeDecodeError:
+        return False
 
 
 def _cells_of(row: Any) -> str:

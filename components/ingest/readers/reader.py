@@ -287,14 +287,15 @@ def check_columns(path: str, needed: Sequence[str], present: Sequence[str]) -> N
     Raises:
         UserError: A column is absent from the file, or is in it twice.
     """
+    found = Counter(present)
     for column in needed:
-        if column not in present:
+        if column not in found:
             raise UserError(
                 f"{path}: no column {column!r}.{did_you_mean(column, present)} "
                 f"Columns of the file: {', '.join(present)}. If it was renamed, rename it back, or read the files "
                 "with each name in a separate pipeline."
             )
-        if list(present).count(column) > 1:
+        if found[column] > 1:
             raise UserError(f"{path}: column {column!r} appears twice; rename one.")
 
 

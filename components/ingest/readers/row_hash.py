@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fullpass.preprocessing.values.arrow_text import is_binary, null_where, to_text, without_dictionary
+from fullpass.preprocessing.values.arrow_text import as_array, is_binary, null_where, to_text, without_dictionary
 from fullpass.preprocessing.values.list_values import is_list, lengths_of, sole_values
 
 _MARK = "\x1f"
@@ -55,7 +55,7 @@ def table_of_dicts(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 def _cells(column: pa.ChunkedArray) -> pa.Array:
     """Returns each cell as bytes; null for a missing cell."""
-    cells = without_dictionary(column.combine_chunks() if column.num_chunks != 1 else column.chunk(0))
+    cells = without_dictionary(as_array(column))
     kind = cells.type
     if is_binary(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return cells.cast(_BINARY)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, decimal_of, in_quotes, such_as
+from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, in_quotes, such_as
 from fullpass.pipeline.authoring.derived_columns import known_raw_columns, parsed
 from fullpass.pipeline.authoring.loading.load import Finding, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
@@ -30,7 +30,7 @@ from fullpass.preprocessing.features.feature import (
 )
 from fullpass.preprocessing.features.history import lists_of
 from fullpass.preprocessing.features.ids import Vocabulary
-from fullpass.preprocessing.values.convert import Converted, convert_raw, read_numbers
+from fullpass.preprocessing.values.convert import Converted, convert_raw, numbers_of, read_numbers
 from fullpass.preprocessing.values.list_values import is_list, length_mismatch
 
 _SOME, _MOST = 0.01, 0.5
@@ -53,13 +53,16 @@ def check_types_read(sampled: SampledData) -> Iterator[Finding]:
 
 def check_numbers(sampled: SampledData) -> Iterator[Finding]:
     """Columns read as numbers hold numbers, or fewer other cells than would stop the run."""
-    source, sample = sampled.config.data.source, sampled.sample
+    sample, text = sampled.sample, sampled.config.data.source.raw_text
     for name, values in sampled.numbers():
         if name in sample.refused:
             continue
-        cells = sample.seen_numbers.get(name, sample.seen_columns[name])
-        _, wrong = read_numbers(cells, missing=source.missing_of(name), decimal=decimal_of(source))
-        if share := int(wrong.sum()) / max(len(cells), 1):
+        missing, cells = text.missing_of(name), sample.seen_numbers.get(name, sample.seen_columns[name])
+        if sample.has_all_seen and "" in missing and not numbers_of(missing):
+            wrong = values.row_is_wrong
+        else:
+            _, wrong = read_numbers(cells, missing=missing, decimal=text.decimal)
+        if share := int(wrong.sum()) / max(len(wrong), 1):
             tokens = missing_tokens(values)
             fix = " Write type: category, or read them with an expression: number(...) under data.derive."
             if tokens:

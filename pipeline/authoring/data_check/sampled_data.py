@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.config import Source
 from fullpass.components.ingest.joins.build_index import build_index
 from fullpass.components.ingest.joins.config import AsOf
 from fullpass.components.ingest.joins.join_index import TIME, keys_of, times_of
@@ -104,22 +103,18 @@ def first_reader(loaded: Loaded, column: str) -> Keys:
     return min(readers, key=lambda keys: keys[:2] == ("data", "derive"), default=("data",))
 
 
-def decimal_of(source: Source) -> str:
-    """Returns the decimal sign of numbers."""
-    return str(getattr(source, "decimal", "."))
-
-
 def sampled_data(loaded: Loaded, sample: Sample) -> SampledData:
     """Returns the sample as the file reads it, with the derived columns whose inputs are in the sample."""
-    source = loaded.config.data.source
+    text = loaded.config.data.source.raw_text
     raw = {name: column for name, column in known_raw_columns(loaded.config).items() if name in sample.columns}
     values = {}
     for name, array in sample.columns.items():
         if pa.types.is_string(array.type):
-            array, missing = sample.numbers.get(name, array), source.missing_of(name)
+            read, missing = sample.numbers.get(name, array), text.missing_of(name)
             if name in raw and raw[name].token:
-                array, missing = as_tokens(array), tuple(as_token(text) for text in missing)
-            values[name] = count_values(array, decimal=decimal_of(source)).without((*missing, ""))
+                read, missing = as_tokens(read), tuple(as_token(token) for token in missing)
+            counts = sample.counts[name] if read is array else count_values(read)
+            values[name] = counts.with_decimal(text.decimal).without((*missing, ""))
     return SampledData(loaded, sample, raw, {**values, **_derived(loaded.config, values, raw, sample.rows)})
 
 

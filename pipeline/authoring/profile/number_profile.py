@@ -113,7 +113,7 @@ def missing_tokens(values: ValueCounts) -> tuple[str, ...]:
 
 def has_code_na(values: ValueCounts) -> bool:
     """Returns whether NA is a value among codes of two capital letters, as in AF, EU, NA, SA."""
-    if "NA" not in values.known:
+    if not values.held(["NA"]):
         return False
     others = [text for text in values.texts if text not in SURE_WORDS]
     return len(others) >= _FEWEST_CODES and all(_CODE.fullmatch(text) for text in others)

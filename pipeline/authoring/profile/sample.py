@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from fullpass.components.ingest.sources.formats import FORMATS, Source
 from fullpass.components.ingest.sources.storage import is_compressed, open_binary, open_raw
 from fullpass.components.ingest.splitting.assign import assign, raw_split_columns
 from fullpass.pipeline.authoring.profile.images import Size, image_sizes, image_texts
+from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_values
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.arrow_text import as_mask, null_where
 from fullpass.preprocessing.values.convert import as_declared, to_text
@@ -44,7 +46,7 @@ class Sample:
 
     Attributes:
         seen_columns: Name -> text, or lists as read, of all rows seen.
-        seen_numbers: Name -> text of the numbers that the run reads, for declared numbers.
+        seen_numbers: Name -> text of the numbers that the run reads, for declared numbers that it reads otherwise.
         picked: Indices of the sampled rows among the rows seen.
         refused: Name -> why the run refuses the type of a declared column.
         unreadable: Name -> Arrow type of columns that are neither text nor lists.
@@ -77,6 +79,11 @@ class Sample:
         return len(self.picked) if self.seen_columns else 0
 
     @property
+    def has_all_seen(self) -> bool:
+        """Whether every row that was seen is in the sample."""
+        return len(self.picked) == self.seen
+
+    @property
     def bad_share(self) -> float:
         """The share of rows that could not be read."""
         return self.malformed / max(self.seen + self.malformed, 1)
@@ -84,12 +91,21 @@ class Sample:
     @cached_property
     def columns(self) -> Mapping[str, pa.Array]:
         """Name -> text, or lists as read, of the sampled rows."""
-        return {name: array.take(self.picked) for name, array in self.seen_columns.items()}
+        return self._sampled(self.seen_columns)
 
     @cached_property
     def numbers(self) -> Mapping[str, pa.Array]:
         """`seen_numbers` of the sampled rows."""
-        return {name: array.take(self.picked) for name, array in self.seen_numbers.items()}
+        return self._sampled(self.seen_numbers)
+
+    @cached_property
+    def counts(self) -> Mapping[str, ValueCounts]:
+        """Name -> value counts of the sampled rows, for columns of text."""
+        texts = {name: array for name, array in self.columns.items() if pa.types.is_string(array.type)}
+        return {name: count_values(array) for name, array in texts.items()}
+
+    def _sampled(self, arrays: Mapping[str, pa.Array]) -> Mapping[str, pa.Array]:
+        return arrays if self.has_all_seen else {name: array.take(self.picked) for name, array in arrays.items()}
 
     @cached_property
     def splits(self) -> Mapping[str, np.ndarray]:
@@ -102,8 +118,8 @@ class _ColumnCells:
     """What is kept of one column of a file.
 
     Attributes:
-        arrays: Text or lists, one array per batch.
-        numbers: Text of the numbers that the run reads, one array per batch, of a declared number.
+        arrays: Text or lists, one array per run of batches of equal types.
+        numbers: Text of the numbers that the run reads, one array beside each of `arrays`, of a declared number.
     """
 
     arrays: list[pa.Array] = field(default_factory=list)
@@ -164,7 +180,7 @@ def read_sample(
         name: _concat([array for cells in of_column[name] for array in cells.numbers])
         for name, array in usable.items()
         if pa.types.is_string(array.type)
-        and any(cells.numbers for cells in of_column[name])
+        and any(n is not t for cells in of_column[name] for n, t in zip(cells.numbers, cells.arrays, strict=False))
         and not FORMATS[source.format].in_lists
     }
     return Sample(
@@ -261,7 +277,8 @@ def _concat(arrays: Sequence[pa.Array]) -> pa.Array:
         texts = [pa.array([None if v is None else str(v) for v in a.to_pylist()], pa.string()) for a in arrays]
         return pa.concat_arrays(texts)
     kind = kinds.pop()
-    return pa.concat_arrays([array.cast(kind) for array in arrays]) if arrays else pa.array([], kind)
+    alike = [array if array.type == kind else array.cast(kind) for array in arrays] or [pa.array([], kind)]
+    return alike[0] if len(alike) == 1 else pa.concat_arrays(alike)
 
 
 def _sole_values(array: pa.Array, source: Source) -> pa.Array:
@@ -270,15 +287,15 @@ def _sole_values(array: pa.Array, source: Source) -> pa.Array:
     if pc.max(lengths).as_py() != 1:
         return array
     rows = pa.array(np.cumsum(lengths.to_numpy()) - 1)
-    return _as_text(array.flatten().take(null_where(pc.not_equal(lengths, 1), rows)), source)
+    return _as_text(array.flatten().take(null_where(pc.not_equal(lengths, 1), rows)), source.raw_text.strip)
 
 
-def _as_text(array: pa.Array, source: Source) -> pa.Array:
+def _as_text(array: pa.Array, strip: bool) -> pa.Array:
     """Returns a column as the text that ingest reads; unchanged if ingest cannot read it or most cells are no text."""
     if pa.types.is_nested(array.type) or pa.types.is_null(array.type):
         return array
     try:
-        text, undecodable = to_text(array, strip=source.raw_text.strip, missing=())
+        text, undecodable = to_text(array, strip=strip, missing=())
     except pa.ArrowException:
         return array
     return array if undecodable.sum() > len(text) - text.null_count else text
@@ -295,7 +312,7 @@ def _read(
     rows: int,
 ) -> _FileSample:
     """Reads a file, or parts of it, until its bytes in memory or its rows exceed the budget."""
-    cut = _cut(file, source, budget, most_parts)
+    cut, strip = _cut(file, source, budget, most_parts), source.raw_text.strip
     parts = cut.parts if cut else [WHOLE]
     cells = {name: _ColumnCells() for name in columns}
     malformed = total = passed = 0
@@ -308,15 +325,17 @@ def _read(
             kept.add(batch.table)
             if kept.is_full:
                 break
-        for table in kept.tables:
-            for name in columns:
-                array = table.column(name).combine_chunks()
+        # An array takes the time of thousands of its values, so batches of equal types become one.
+        for _, alike in groupby(kept.tables, key=lambda table: table.schema):
+            table = pa.concat_tables(alike)
+            for name, column in zip(table.column_names, table.columns, strict=True):
+                array = column.combine_chunks()
                 if images is None and not cells[name].images:
                     cells[name].images = image_sizes(array)
                 if cells[name].images or name in (images or ()):
                     cells[name].arrays.append(image_texts(array))
                 else:
-                    _add(cells[name], array, declared.get(name), source)
+                    _add(cells[name], array, declared.get(name), strip)
         whole = whole and not kept.is_full
         passed, total = passed + kept.passed, total + kept.rows
         malformed, bad = malformed + reading.malformed, bad + reading.bad
@@ -325,9 +344,9 @@ def _read(
     return _FileSample(file, cells, total, malformed, tuple(bad), is_all, whole or bool(cut), rows_of_file)
 
 
-def _add(cells: _ColumnCells, array: pa.Array, raw: RawColumn | None, source: Source) -> None:
-    """Adds a batch as text, and for a declared number the text of the numbers that the run reads."""
-    text = _as_text(array, source)
+def _add(cells: _ColumnCells, array: pa.Array, raw: RawColumn | None, strip: bool) -> None:
+    """Adds an array as text, and for a declared number the text of the numbers that the run reads."""
+    text = _as_text(array, strip)
     cells.arrays.append(text)
     if raw is None or raw.type == "vector":
         return
@@ -335,7 +354,7 @@ def _add(cells: _ColumnCells, array: pa.Array, raw: RawColumn | None, source: So
     if not is_list(array.type) and not pa.types.is_null(array.type):
         try:
             as_read = as_declared(array, raw)
-            numbers = text if as_read.type == array.type else _as_text(as_read, source)
+            numbers = text if as_read.type == array.type else _as_text(as_read, strip)
         except UserError as error:
             cells.refused = cells.refused or str(error)
     if raw.type == "number":
@@ -351,7 +370,7 @@ class _KeptBatches:
 
     def __init__(self, most_bytes: int, most_rows: int, *, subsample: bool):
         self.tables: list[pa.Table] = []
-        self.passed = 0
+        self.passed = self._bytes = 0
         self._most_bytes, self._most_rows, self._subsample = most_bytes, most_rows, subsample
         self._stride, self._batches = 1, 0
 
@@ -370,11 +389,13 @@ class _KeptBatches:
         self._batches, self.passed = self._batches + 1, self.passed + table.num_rows
         if (self._batches - 1) % self._stride == 0:
             self.tables.append(table)
+            self._bytes += table.nbytes
         while self._subsample and len(self.tables) > 1 and self._is_over(self._most_rows):
             self.tables, self._stride = self.tables[::2], 2 * self._stride
+            self._bytes = sum(kept.nbytes for kept in self.tables)
 
     def _is_over(self, most_rows: int) -> bool:
-        return self.rows > most_rows or sum(table.nbytes for table in self.tables) > self._most_bytes
+        return self.rows > most_rows or self._bytes > self._most_bytes
 
 
 @dataclass(frozen=True)

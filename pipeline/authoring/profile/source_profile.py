@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 from fullpass.base.errors import UserError
 from fullpass.base.files import is_address
@@ -28,7 +27,7 @@ from fullpass.pipeline.authoring.profile.sample import Sample, read_sample
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_values
 from fullpass.pipeline.authoring.profile.written_numbers import find_written
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RAW_TRAIN_ROW
-from fullpass.preprocessing.values.convert import read_numbers
+from fullpass.preprocessing.values.convert import numbers_of, read_numbers
 
 _BAD_ENCODING = 0.001
 _LONGEST_NAME = 500
@@ -75,11 +74,10 @@ def profile_source(data: str, folder: Path, *, rows: int, known: Collection[str]
         sample = read_sample(found.files, found.source, names, rows=rows)
     if not sample.rows:
         raise UserError(f"{data}: no row that can be read: only a header line, or rows with another number of cells.")
-    values = {name: count_values(column) for name, column in sample.columns.items() if pa.types.is_string(column.type)}
-    found = _with_code_na(found, values)
-    values = {name: column.without(found.source.missing) for name, column in values.items()}
+    found = _with_code_na(found, sample.counts)
+    values = {name: column.without(found.source.missing) for name, column in sample.counts.items()}
     found = _with_decimal(found, values)
-    found, values = _with_missing(found, {n: replace(v, decimal=_decimal(found)) for n, v in values.items()})
+    found, values = _with_missing(found, {n: v.with_decimal(_decimal(found)) for n, v in values.items()})
     encoded = dictionary_columns(found.files[0], found.source)
     columns = [_column(name, sample, values, found, encoded) for name in names]
     return _with_images(SourceProfile(found, sample, columns, unusable), folder)
@@ -153,18 +151,22 @@ def _of_all_rows(column: ColumnProfile, sample: Sample, found: FoundSource, enco
     """Returns a column of numbers as all rows seen show it: as an id, or with its outliers and rare other cells."""
     if column.numbers is None or column.like is not None:
         return column
-    array = sample.seen_columns[column.name]
-    numbers, wrong = read_numbers(array, missing=found.source.missing_of(column.name), decimal=_decimal(found))
+    missing = found.source.missing_of(column.name)
+    as_profiled = sample.has_all_seen and not numbers_of(missing)
+    if as_profiled:
+        numbers, wrong = column.values.row_numbers, column.values.row_is_wrong
+    else:
+        numbers, wrong = read_numbers(sample.seen_columns[column.name], missing=missing, decimal=_decimal(found))
     if _counts_rows(column, numbers, len(found.files)):
         return replace(column, kind="id", why="one more than in the row above, in nearly all rows")
     if column.kind != "number":
         return column
     if column.name in encoded:
         return replace(column, kind="category", why="stored as a dictionary of values")
-    bad = wrong.sum() / max(len(array), 1)
+    bad = wrong.sum() / max(len(wrong), 1)
     if bad > _MOST_BAD:
         return replace(column, kind="written_number", why=f"{bad:.2%} of cells are no number", bad=bad)
-    return replace(column, numbers=profile_numbers(numbers), bad=bad)
+    return replace(column, numbers=column.numbers if as_profiled else profile_numbers(numbers), bad=bad)
 
 
 def _counts_rows(column: ColumnProfile, numbers: np.ndarray, files: int) -> bool:
@@ -237,7 +239,7 @@ def _with_missing(found: FoundSource, values: Mapping[str, ValueCounts]) -> tupl
     column.
     """
     tokens = {name: missing_tokens(column) for name, column in values.items()}
-    sure = SURE_WORDS.difference(*((SURE_WORDS & values[name].known).difference(of) for name, of in tokens.items()))
+    sure = SURE_WORDS.difference(*(values[name].held(SURE_WORDS).difference(of) for name, of in tokens.items()))
     everywhere = list(dict.fromkeys(token for of in tokens.values() for token in of if token in sure))
     alone = {name: [t for t in of if t not in sure] for name, of in tokens.items() if not sure.issuperset(of)}
     known = {n: v.without([*everywhere, *alone.get(n, ())]) for n, v in values.items()}
@@ -259,4 +261,4 @@ def _why_missing(name: str, values: ValueCounts, kept: ValueCounts, tokens: Sequ
 
 
 def _rows_with(values: Mapping[str, ValueCounts], token: str) -> int:
-    return sum(int(v.counts[v.texts.index(token)]) for v in values.values() if token in v.known)
+    return sum(int(v.counts[v.texts.index(token)]) for v in values.values() if v.held([token]))

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -53,15 +53,14 @@ class ValueCounts:
         """Share of rows without a value; 0 for a column without rows."""
         return 1 - self.present / self.rows if self.rows else 0.0
 
-    @cached_property
-    def known(self) -> frozenset[str]:
-        """The values, to look them up."""
-        return frozenset(self.texts)
-
-    @cached_property
+    @property
     def numbers(self) -> np.ndarray:
         """float64 [values], the number that ingest reads from each value; NaN where it is no number."""
-        return read_numbers(pa.array(self.texts, pa.string()), missing=(), decimal=self.decimal)[0]
+        return self._read[0]
+
+    @cached_property
+    def _read(self) -> tuple[np.ndarray, np.ndarray]:
+        return read_numbers(pa.array(self.texts, pa.string()), missing=(), decimal=self.decimal)
 
     @property
     def number_share(self) -> float:
@@ -119,6 +118,11 @@ class ValueCounts:
         """object [rows], the column as text; None where it is missing."""
         return np.array([*self.texts, None], dtype=object)[self.codes]
 
+    @property
+    def row_is_wrong(self) -> np.ndarray:
+        """bool [rows], whether ingest reads a bad cell where it expects a number."""
+        return np.append(self._read[1], False)[self.codes]
+
     def where(self, test: Callable[[str], bool]) -> np.ndarray:
         """Returns which values pass a test, bool [values]."""
         return np.array([test(text) for text in self.texts], dtype=bool)
@@ -133,12 +137,24 @@ class ValueCounts:
 
     def without(self, tokens: Collection[str]) -> "ValueCounts":
         """Returns the column with the given values replaced by missing."""
-        if self.known.isdisjoint(tokens):
+        gone = self.held(tokens)
+        if not gone:
             return self
-        kept = self.where(lambda text: text not in tokens)
+        kept = self.where(lambda text: text not in gone)
         new_codes = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1).astype(np.int32)
         texts = tuple(text for text, keep in zip(self.texts, kept, strict=True) if keep)
-        return ValueCounts(texts, self.counts[kept], new_codes[self.codes], self.decimal)
+        rest = ValueCounts(texts, self.counts[kept], new_codes[self.codes], self.decimal)
+        if "_read" in vars(self):
+            vars(rest)["_read"] = tuple(of_values[kept] for of_values in self._read)
+        return rest
+
+    def held(self, tokens: Collection[str]) -> frozenset[str]:
+        """Returns those of the given texts that are values."""
+        return frozenset(tokens).intersection(self.texts)
+
+    def with_decimal(self, decimal: str) -> "ValueCounts":
+        """Returns the column with another decimal separator; itself if it is the same one."""
+        return self if decimal == self.decimal else replace(self, decimal=decimal)
 
     def examples(self, chosen: np.ndarray, most: int = 3) -> Iterator[str]:
         """Yields the commonest of the values that `chosen`, bool [values], selects."""

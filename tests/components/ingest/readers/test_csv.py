@@ -146,6 +146,17 @@ def test_a_cell_in_another_encoding_spoils_its_row(tmp_path, encoding, byte):
     assert read_file(path, source(encoding=encoding), ["a"])[0] == [("1",), ("2",)]
 
 
+@pytest.mark.parametrize("chunk", [16, 1 << 20])
+def test_blocks_with_and_without_bytes_that_are_no_text(tmp_path, monkeypatch, chunk):
+    monkeypatch.setattr(lines, "CHUNK_BYTES", chunk)
+    words = [b"plain", "Z\u00fcrich".encode(), b"caf\xe9", "\u6771\u4eac".encode(), b"\xff", b"end"]
+    path = write(tmp_path, b"n,word\n" + b"".join(b"%d,%s\n" % row for row in enumerate(words)))
+    rows, numbers, bad = read_file(path, CSV, ["word", "n"])
+    assert rows == [("plain", "0"), ("Z\u00fcrich", "1"), ("\u6771\u4eac", "3"), ("end", "5")]
+    assert numbers == [2, 3, 5, 7]
+    assert [(row.row, row.column, row.text) for row in bad] == [(4, "word", "caf\ufffd"), (6, "word", "\ufffd")]
+
+
 def test_decimal_comma(tmp_path):
     path = write(tmp_path, "a;b\n1,5;x\n-2;y\n")
     assert read_file(path, source(separator=";", decimal=","), raw(a="number"))[0] == [(1.5,), (-2.0,)]
@@ -156,6 +167,13 @@ def test_a_cell_over_the_limit_is_a_bad_row(tmp_path):
     rows, _, bad = read_file(path, source(max_cell_kb=1), ["a", "b"])
     assert rows == [("2", "y")]
     assert [(row.row, row.column, row.reason) for row in bad] == [(2, "b", "a cell longer than 1 kB")]
+
+
+def test_cells_are_within_the_limit_in_a_column_that_is_longer(tmp_path):
+    path = write(tmp_path, "a,b\n" + f"1,{'é' * 500}\n" * 20 + f"2,{'é' * 513}\n3,y\n")
+    rows, _, bad = read_file(path, source(max_cell_kb=1), ["b"])
+    assert rows == [("é" * 500,)] * 20 + [("y",)]
+    assert [(row.row, row.text[:2]) for row in bad] == [(22, "éé")]
 
 
 def test_large_files_are_cut_at_lines_and_numbered_through(tmp_path, monkeypatch):

@@ -71,6 +71,17 @@ def test_good_data_has_no_findings(tmp_path):
     assert "nothing to report" in findings_table(report)
 
 
+def test_cells_are_judged_by_the_missing_tokens_of_the_source(tmp_path):
+    ages = replaced(np.arange(ROWS).astype(str), "-5", 0.02)
+    ages[-10:] = ["-5.0", "1e99", "old", "", "nan", "NA", "7.0", "8", "9", "10"]
+    declared = "  source: {format: csv, path: data.csv, missing: [%s]}\n"
+    for missing, share in (('""', "0.30%"), ('"", NA, "-5"', "0.20%"), ('"", NA', "0.20%"), ("NA", "0.30%")):
+        write(tmp_path / "data.csv", {**columns(), "age": ages})
+        found = of(tmp_path, declared % missing, "{age: number, city: category}")
+        [message] = [message for _, path, message in found if path == "features.age" and "no number" in message]
+        assert f"{share} of cells" in message
+
+
 def case(changes, severity, path, message, **options):
     """Returns columns to replace, other arguments of `problems`, and what is found."""
     return changes, options, (severity, path, message)

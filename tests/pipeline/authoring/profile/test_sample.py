@@ -6,6 +6,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
+from fullpass.components.ingest.readers import lines, reader
 from fullpass.components.ingest.sources.formats import FORMATS
 from fullpass.pipeline.authoring.profile import sample
 from fullpass.pipeline.authoring.profile.sample import row_keys
@@ -37,6 +38,30 @@ def test_types_of_parquet_become_text_lists_stay(tmp_path):
     assert seen.columns["v"].to_pylist() == [[1.0], [2.0]]
     assert seen.columns["s.k"].to_pylist() == ["1", None]
     assert list(seen.unreadable) == ["s"]
+
+
+@pytest.mark.parametrize("chunk", [64, 1 << 20])
+def test_a_wide_file_in_many_blocks_is_sampled_whole(tmp_path, monkeypatch, chunk):
+    monkeypatch.setattr(lines, "CHUNK_BYTES", chunk)
+    rows = [[f"{row}.{column}" if (row + column) % 5 else "" for column in range(30)] for row in range(40)]
+    names = [f"c{column}" for column in range(30)]
+    data = write(tmp_path / "a.csv", "\n".join(",".join(cells) for cells in [names, *rows]))
+    seen = sample_of(data, tmp_path)
+    assert seen.has_all_seen and seen.columns is seen.seen_columns
+    assert [array.to_pylist() for array in seen.columns.values()] == [
+        list(column) for column in zip(*rows, strict=True)
+    ]
+    counts = seen.counts["c3"]
+    assert [counts.texts[code] for code in counts.codes.tolist()] == [cells[3] for cells in rows]
+    assert not sample_of(data, tmp_path, rows=10).has_all_seen
+
+
+def test_a_column_whose_type_changes_between_batches(tmp_path, monkeypatch):
+    monkeypatch.setattr(reader, "BATCH_ROWS", 2)
+    monkeypatch.setattr(lines, "BATCH_ROWS", 2)
+    cells = ["1", "2", '"x"', '"y"', "2.5", "null", "true", "false"]
+    data = write(tmp_path / "a.jsonl", "".join(f'{{"a": {cell}, "b": 0}}\n' for cell in cells))
+    assert sample_of(data, tmp_path).columns["a"].to_pylist() == ["1", "2", "x", "y", "2.5", None, "true", "false"]
 
 
 def test_a_sample_of_fewer_rows_is_spread_over_the_file(tmp_path):

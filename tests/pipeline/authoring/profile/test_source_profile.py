@@ -93,6 +93,13 @@ def test_missing_tokens_everywhere_and_in_one_column(tmp_path):
     assert settings["missing_in"] == {"n": ["-999"]}
 
 
+def test_another_spelling_of_a_missing_number_is_missing(tmp_path):
+    rows = [f"{'-999' if i % 5 == 0 else '-999.00' if i == 7 else i},{i % 3}" for i in range(100)]
+    column = profile_source(str(write(tmp_path / "a.csv", "n,m\n" + "\n".join(rows) + "\n")), tmp_path, rows=1000)
+    assert column.found.settings["missing_in"] == {"n": ["-999", "-999.00"]}
+    assert column.column("n").numbers.low == 1
+
+
 def test_cells_that_are_no_number_beyond_the_sample(tmp_path):
     data = write(tmp_path / "a.csv", "n,m\n" + "".join(f"{'oops' if i == 4321 else i % 90},1\n" for i in range(9000)))
     column = profile_source(str(data), tmp_path, rows=50).column("n")

@@ -24,6 +24,18 @@ def test_values_can_be_made_missing():
     assert column.codes.tolist() == [0, 1, -1, 0, -1]
 
 
+def test_what_is_left_is_read_as_before():
+    column = values(["1e400", "2", "?", "nan", "-999", "2", None, "-999.0"])
+    assert column.numbers.tolist() == pytest.approx([2, -999, -999, NAN, NAN, NAN], nan_ok=True)
+    assert column.held(["?", "2", "x"]) == {"?", "2"}
+    left = column.without(["-999", "?", "x"])
+    assert left.row_numbers.tolist() == pytest.approx([NAN, 2, NAN, NAN, NAN, 2, NAN, -999], nan_ok=True)
+    assert left.row_is_wrong.tolist() == [True, *[False] * 7]
+    assert left.without(["x"]) is left
+    assert column.with_decimal(".") is column
+    assert values(["1,5", "2.5"]).with_decimal(",").numbers.tolist() == pytest.approx([1.5, NAN], nan_ok=True)
+
+
 def test_a_column_without_rows_has_no_values():
     column = values([])
     assert (column.present, column.missing_share, column.number_share) == (0, 0.0, 0.0)
