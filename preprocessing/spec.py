@@ -45,6 +45,7 @@ Real = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 Float32 = Annotated[Real, AfterValidator(_within_float32)]
 Count = Annotated[int, Strict(), Field(ge=1)]
 NonNegative = Annotated[int, Strict(), Field(ge=0)]
+Seed = Annotated[int, Strict(), Field(ge=0, le=2**32 - 1)]  # Keras and NumPy accept no other
 Fraction = Annotated[float, Strict(), Field(ge=0, le=1)]
 Flag = Annotated[bool, Strict()]
 Name = Annotated[str, Field(min_length=1)]

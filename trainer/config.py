@@ -17,6 +17,7 @@ from fullpass.preprocessing.spec import (
     ImportPath,
     Name,
     NonNegative,
+    Seed,
     SelectedBy,
     Spec,
     length,
@@ -231,7 +232,7 @@ class TrainingConfig(Spec):
     longer falls; null trains all epochs. The best epoch is exported in any case."""
     warm_start: Literal["none", "blessed"] | Name = "none"
     """Initial weights (docs/retraining.md); other text is the folder of an export."""
-    seed: NonNegative = 1
+    seed: Seed = 1
     """Seed of weights and shuffle. On one CPU the same inputs give the same model."""
     checkpoint: CheckpointConfig | None = CheckpointConfig()
     """From checkpoints an interrupted run resumes in the middle of an epoch; null saves none."""

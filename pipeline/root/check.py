@@ -77,9 +77,10 @@ def claim_root(root: Path, name: str) -> None:
     mark = RootLayout(root).mark
     owner = _OWNER.search(mark.read_text(encoding="utf-8", errors="replace")) if mark.is_file() else None
     if owner is not None and owner["name"] != name:
+        other = root.with_name(name if root.name != name else f"{name}-2")
         raise UserError(
             f"{root}: is the root of the pipeline {owner['name']}, as its file {mark.name} says, and runs of {name} "
-            f"would be taken for its own. Name another folder, such as --root {root.with_name(name)}."
+            f"would be taken for its own. Name another folder, such as --root {other}."
         )
     if owner is None:  # writing it again would empty it on a full disk
         mark.write_text(f"{_MARK}\npipeline: {name}\n", encoding="utf-8")

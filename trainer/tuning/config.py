@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from fullpass.preprocessing.spec import Count, Name, NonNegative, Real, Spec
+from fullpass.preprocessing.spec import Count, Name, Real, Seed, Spec
 from fullpass.trainer.config import Positive
 
 CURVES_FOLDER = "tensorboard"
@@ -99,5 +99,5 @@ class TuningConfig(Spec):
     """Most epochs per trial; null: `training.epochs`."""
     objective: Name | None = None
     """log_loss, loss, accuracy, auc, rmse or mae, if the task has it; null: log_loss, for a regression rmse."""
-    seed: NonNegative = 1
+    seed: Seed = 1
     """Seed of the draws."""

@@ -189,11 +189,11 @@ def _describe_number(form: Schema) -> str:
     noun = "a whole number" if form["type"] == "integer" else "a number"
     low, high, above, below = (form.get(k) for k in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"))
     if low is not None and high is not None:
-        return f"{noun} from {low:g} to {high:g}"
-    end = f" and at most {high:g}" if high is not None else f" and below {below:g}" if below is not None else ""
+        return f"{noun} from {low:.10g} to {high:.10g}"
+    end = f" and at most {high:.10g}" if high is not None else f" and below {below:.10g}" if below is not None else ""
     if above is not None:
-        return f"{noun} above {above:g}{end}"
-    return f"{noun} of at least {low:g}{end}" if low is not None else noun
+        return f"{noun} above {above:.10g}{end}"
+    return f"{noun} of at least {low:.10g}{end}" if low is not None else noun
 
 
 def _describe_list(form: Schema, root: Schema) -> str:

@@ -56,6 +56,9 @@ def test_a_root_is_that_of_one_pipeline(tmp_path):
     claim_root(tmp_path / "runs", "tips")
     with pytest.raises(UserError, match="root of the pipeline tips"):
         claim_root(tmp_path / "runs", "taxi")
+    (tmp_path / "runs").rename(tmp_path / "taxi")
+    with pytest.raises(UserError, match="--root .*/taxi-2"):
+        claim_root(tmp_path / "taxi", "taxi")
 
 
 def test_a_mark_is_written_once_so_that_a_full_disk_does_not_empty_it(tmp_path, monkeypatch):

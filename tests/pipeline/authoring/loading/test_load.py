@@ -109,6 +109,8 @@ MISTAKES = {
         "features.fare.missing", 15, "1e+39 is outside the range of float32: up to 3.40282e+38"),
     "beyond 64 bits": mistake(section("training: {epochs: 9223372036854775808}"),
         "training.epochs", 18, "9223372036854775808 does not fit into 64 bits", "up to 9223372036854775807"),
+    "seed beyond 32 bits": mistake(section("training: {seed: 4294967296}"),
+        "training.seed", 18, "the number 4294967296", "from 0 to 4294967295"),
     "tag of Python": mistake({15: "  fare: !!python/name:os.system number"}, "features.fare", 15, "tags", "remove it"),
     "list as key": mistake({15: "  ? [a, b]\n  : number"}, "features", 15, "a list cannot be a key"),
     "template": mistake({15: "  fare: {{ type }}"}, "features.fare", 15, "a mapping cannot be a key", "in quotes"),
