@@ -161,6 +161,27 @@ def as_array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
+_JOINED_AT_ONCE = 64
+"""Number of arrays of which a processor's cache holds the cells of one row."""
+
+
+def joined_rows(arrays: Sequence[Any], separator: str, *, null: str) -> pa.Array:
+    """Returns the texts, or bytes, of each row, joined; `null` replaces a missing one.
+
+    Args:
+        arrays: One or more, all of text or all of bytes; also scalars, but two of them never beside each other.
+    """
+    between = pa.scalar(separator, arrays[-1].type)
+    while True:
+        groups = [arrays[start : start + _JOINED_AT_ONCE] for start in range(0, len(arrays), _JOINED_AT_ONCE)]
+        arrays = [
+            pc.binary_join_element_wise(*group, between, null_handling="replace", null_replacement=null)
+            for group in groups
+        ]
+        if len(arrays) == 1:
+            return arrays[0]
+
+
 def as_mask(column: pa.Array) -> np.ndarray:
     """Returns an Arrow boolean array as a NumPy array."""
     return column.to_numpy(zero_copy_only=False).astype(bool)

@@ -10,7 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fullpass.preprocessing.values.arrow_text import as_array, is_binary, null_where, to_text, without_dictionary
+from fullpass.preprocessing.values.arrow_text import (
+    as_array,
+    is_binary,
+    joined_rows,
+    null_where,
+    to_text,
+    without_dictionary,
+)
 from fullpass.preprocessing.values.list_values import is_list, lengths_of, sole_values
 
 _MARK = "\x1f"
@@ -44,7 +51,7 @@ def contents(table: pa.Table) -> pa.BinaryArray:
         fields += [names, cells]
     if not fields:
         return pa.array([b""] * table.num_rows, _BINARY)
-    return pc.binary_join_element_wise(*fields, pa.scalar(b""), null_handling="replace", null_replacement=b"")
+    return joined_rows(fields, "", null="")
 
 
 def table_of_dicts(rows: Sequence[Mapping[str, Any]]) -> pa.Table:

@@ -265,7 +265,7 @@ def check_leaks(sampled: SampledData) -> Iterator[Finding]:
 
 def _as_read(name: str, values: ValueCounts, feature: Feature) -> ColumnProfile:
     if isinstance(feature, NumberFeature):
-        return ColumnProfile(name, "number", "", values, profile_numbers(values.row_numbers))
+        return ColumnProfile(name, "number", "", values)
     if isinstance(feature, DateFeature):
         moments = read_dates(pa.array(values.texts, pa.string()), feature.format).seconds
         return ColumnProfile(name, "date", "", values, dates=Dates(feature.format, 1.0, moments))

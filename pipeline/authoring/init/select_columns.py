@@ -271,11 +271,10 @@ def _leave_out_sums(profile: SourceProfile, chosen: ChosenLabel, selection: Sele
 
 def _leave_out_repetitions(selection: SelectedColumns) -> None:
     """Omits columns that equal an earlier column in every row."""
-    seen: dict[bytes, str] = {}
+    seen: dict[tuple[tuple[str, ...], bytes], str] = {}
     for candidate in list(selection.features):
         name, values = candidate.column.name, candidate.column.values
-        key = repr(values.texts).encode() + values.codes.tobytes()
-        first = seen.setdefault(key, name) if values.rows else name
+        first = seen.setdefault((values.texts, values.codes.tobytes()), name) if values.rows else name
         if first != name:
             selection.leave_out(candidate, f"the same as {first} in every row")
 

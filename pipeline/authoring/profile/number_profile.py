@@ -75,11 +75,12 @@ def profile_numbers(numbers: np.ndarray) -> NumberProfile | None:
     quantiles = tuple(float(q) for q in np.quantile(numbers, _QUANTILES))
     usual = np.clip(numbers, quantiles[0], quantiles[-1])
     deviation = float(usual.std())
+    scaled = (usual - usual.mean()) / (deviation or 1.0)
     return NumberProfile(
         low=float(numbers.min()),
         high=float(numbers.max()),
         quantiles=quantiles,
-        skew=float((((usual - usual.mean()) / deviation) ** 3).mean()) if deviation > 0 else 0.0,
+        skew=float((scaled * scaled * scaled).mean()) if deviation > 0 else 0.0,  # a power takes 20 times as long
         whole=not (numbers % 1).any(),
         negative=float((numbers < 0).mean()),
     )
@@ -175,9 +176,10 @@ def _is_far(number: float, others: np.ndarray) -> bool:
     low, high = float(others.min()), float(others.max())
     if number < low:
         return low - number > high - low or (_is_nines(number) and number < 0 <= low)
-    above = others[others > 0]
-    as_ratio = not len(above) or number / high > high / float(np.median(above))
-    return number - high > high - low and as_ratio
+    if number - high > high - low:
+        above = others[others > 0]
+        return not len(above) or number / high > high / float(np.median(above))
+    return False
 
 
 def _is_very_far(number: float, others: np.ndarray) -> bool:

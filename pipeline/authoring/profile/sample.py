@@ -22,7 +22,7 @@ from fullpass.components.ingest.splitting.assign import assign, raw_split_column
 from fullpass.pipeline.authoring.profile.images import Size, image_sizes, image_texts
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_values
 from fullpass.preprocessing.columns.raw_columns import RawColumn
-from fullpass.preprocessing.values.arrow_text import as_mask, null_where
+from fullpass.preprocessing.values.arrow_text import as_mask, joined_rows, null_where
 from fullpass.preprocessing.values.convert import as_declared, to_text
 from fullpass.preprocessing.values.list_values import (
     flatten,
@@ -213,8 +213,7 @@ def row_keys(sample: Sample, columns: Sequence[str]) -> pa.Array:
     """Returns one text per row seen, joined from the columns that hold text or lists of single values."""
     arrays = [sample.seen_columns[name] for name in columns if name in sample.seen_columns]
     single = [array for array in arrays if not (is_list(array.type) and pa.types.is_nested(array.type.value_type))]
-    filled = [pc.fill_null(_joined(array), "\0") for array in single]
-    return pc.binary_join_element_wise(*filled, "\x1f") if filled else pa.array([], pa.string())
+    return joined_rows([_joined(array) for array in single], "\x1f", null="\0") if single else pa.array([], pa.string())
 
 
 def _joined(array: pa.Array) -> pa.Array:

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +53,11 @@ class SourceProfile:
 
     def column(self, name: str) -> ColumnProfile | None:
         """Returns the column of this name, or None."""
-        return next((column for column in self.columns if column.name == name), None)
+        return self._by_name.get(name)
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, ColumnProfile]:
+        return {column.name: column for column in self.columns}
 
 
 def profile_source(data: str, folder: Path, *, rows: int, known: Collection[str] = ()) -> SourceProfile:

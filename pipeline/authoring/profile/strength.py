@@ -7,6 +7,7 @@ is predicted by the other rows of its group. So a column with a unique value in 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -133,6 +134,7 @@ def _cross_fitted(groups: np.ndarray, y: np.ndarray) -> np.ndarray:
     return predicted
 
 
+@lru_cache(maxsize=8)
 def _halves(rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns a random half of the rows and the other half, bool [rows] each; the same for each number of rows."""
     half = np.random.default_rng(rows).random(rows) < 0.5

@@ -100,6 +100,9 @@ class ValueCounts:
         3 and 3.0 do not count, as they are one token (`token_spelling`), nor do signs and exponents.
         """
         same = np.zeros(self.distinct, dtype=bool)
+        known = self.numbers[~np.isnan(self.numbers)]
+        if len(np.unique(known)) == len(known):  # Sorting alone is fast.
+            return same
         _, index, spellings = np.unique(self.numbers, return_inverse=True, return_counts=True)
         repeated = np.flatnonzero((spellings[index] > 1) & ~np.isnan(self.numbers)).tolist()
         texts = [self.texts[position] for position in repeated]

@@ -186,8 +186,9 @@ def list_separator(values: ValueCounts) -> str | None:
     if values.present < _FEWEST_ROWS:
         return None
     texts, weights = values.texts[:_LOOKED_AT], values.counts[:_LOOKED_AT]
+    all_texts = "".join(texts)
     for separator in _SEPARATORS:
-        if not any(separator in text for text in texts):
+        if separator not in all_texts:
             continue
         if separator == " " and not all(_CODES.fullmatch(text) for text in texts):
             continue

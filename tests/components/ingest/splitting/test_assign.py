@@ -46,6 +46,13 @@ def test_all_columns_are_hashed_as_documented():
     assert assign_all(split, table) == [1, 2]
 
 
+def test_rows_of_many_columns_are_hashed_as_documented():
+    cells = {f"c{column}": ["x", None, str(column)] for column in range(150)}
+    rows = [[f"\x1f{name}\x1f{of[row]}" for name, of in sorted(cells.items()) if of[row]] for row in range(3)]
+    table = pa.table({name: pa.array(column, pa.string()) for name, column in cells.items()})
+    assert contents(table).to_pylist() == ["".join(row).encode() for row in rows]
+
+
 def test_content_does_not_depend_on_column_order_empty_columns_or_arrow_types():
     one = pa.table({"a": ["x", "y"], "b": [1.5, 2.0], "c": [[1], [2, 3]]})
     other = pa.table(

@@ -21,6 +21,13 @@ def test_range_and_skew_of_numbers_are_exact():
     assert profile_numbers(np.array([NAN])) is None
 
 
+def test_skew_is_the_third_standardized_moment():
+    numbers = np.array([1.0, 2.0, 3.0, 10.0, np.nan])
+    clipped = np.clip(numbers[:4], *np.quantile(numbers[:4], (0.001, 0.999)))
+    assert profile_numbers(numbers).skew == pytest.approx(((clipped - clipped.mean()) ** 3).mean() / clipped.std() ** 3)
+    assert profile_numbers(np.array([4.0, 4.0])).skew == 0
+
+
 def test_far_values_are_outliers():
     random = np.random.default_rng(1)
     numbers = profile_numbers(np.append(random.lognormal(size=20_000), [1e6, -1e6]))
