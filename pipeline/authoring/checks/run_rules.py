@@ -68,7 +68,11 @@ def check_training(loaded: Loaded) -> Iterator[Finding]:
 def check_folders(loaded: Loaded) -> Iterator[Finding]:
     """Root and push folder are local, and models are pushed outside the root, where nothing else writes."""
     config = loaded.config
-    remote = [(k, p) for k, p in ((("root",), config.root), (("push", "to"), config.push.to)) if is_address(p)]
+    folders = ((("root",), config.root), (("push", "to"), config.push.to))
+    for keys, path in folders:
+        if path.startswith("~"):
+            yield Finding(keys, f"a folder named ~, not your home directory. Write it out. Received: {path}.")
+    remote = [(keys, path) for keys, path in folders if is_address(path)]
     for keys, path in remote:
         yield Finding(keys, f"must be a folder on this machine, which may be a mounted one. Received: {path}.")
     if remote:

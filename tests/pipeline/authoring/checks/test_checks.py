@@ -188,6 +188,7 @@ MISTAKES = {
     "loss of another task": mistake(section("training: {loss: poisson}"),
         "training.loss", 18, "poisson is not for binary", "auto, focal"),
     "pushed into the root": mistake(section("push: {to: runs/serving}"), "push.to", 18, "inside root (runs)"),
+    "root in the home directory": mistake(section("root: ~/runs"), "root", 18, "Write it out", "~/runs"),
     "root inside what is pushed": mistake(section("root: serving/runs"), "root", 18, "inside push.to (serving)"),
     "pushed to an address": mistake(section("push: {to: s3://bucket/serving}"),
         "push.to", 18, "folder on this machine", "s3://bucket/serving"),
