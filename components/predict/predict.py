@@ -23,6 +23,7 @@ from fullpass.components.predict.input_rows import InputBatch, InputRows, TableR
 from fullpass.components.predict.input_source import input_files, input_source
 from fullpass.components.predict.predicted_columns import BAD_ROW, BASE, EFFECT, PREDICTION, score_columns, taken_names
 from fullpass.components.predict.write_tables import format_to_write, row_json, write_tables
+from fullpass.components.push.push import SERVING
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.dates.read_dates import read_dates
 from fullpass.preprocessing.values.raw_text import RawText
@@ -86,7 +87,7 @@ class Exported:
 
 
 def export_folder(path: Path) -> Path:
-    """Returns the folder of a SavedModel: `path` itself, or the newest numbered version in it.
+    """Returns the folder of a SavedModel: `path` itself, that of a run's model in it, or its newest numbered version.
 
     Raises:
         UserError: There is no SavedModel.
@@ -96,8 +97,9 @@ def export_folder(path: Path) -> Path:
             f"{path}: no such folder. A run pushes its model if it is blessed; for one that is not, give the folder "
             "that the run printed."
         )
-    if (path / "saved_model.pb").is_file():
-        return path
+    for folder in (path, path / SERVING):
+        if (folder / "saved_model.pb").is_file():
+            return folder
     versions = [v for v in path.iterdir() if v.name.isdigit() and (v / "saved_model.pb").is_file()]
     if not versions:
         raise UserError(

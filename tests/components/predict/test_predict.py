@@ -308,6 +308,12 @@ def test_the_newest_whole_version_is_taken(exported, tmp_path):
     assert export_folder(tmp_path / "2") == tmp_path / "2"
 
 
+def test_a_run_keeps_its_model_in_a_folder_of_the_artifact(exported, tmp_path):
+    """The summary of a run names the folder of the artifact."""
+    shutil.copytree(exported("binary").directory, tmp_path / "Format-Serving")
+    assert export_folder(tmp_path) == tmp_path / "Format-Serving"
+
+
 def test_folders_without_a_model(tmp_path):
     with pytest.raises(UserError, match="nowhere: no such folder.*give the folder"):
         export_folder(tmp_path / "nowhere")
