@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fullpass.base.metric_text import metric_text
 from fullpass.components.evaluation.confidence import half_width, quantile
 from fullpass.components.evaluation.config import Bounds, EvaluationConfig, SliceBounds, SlicedBounds
 from fullpass.components.evaluation.measured_metrics import MeasuredRows, read_measured
@@ -376,10 +377,10 @@ def reason(measured: Measured, threshold: Bounds, below: str = "") -> str:
     path = f"evaluation.thresholds.{name}{below}"
     if math.isnan(value):
         return _not_a_number(measured)
-    shown = f"{name} is {value:.4f}"
+    shown = f"{name} is {metric_text(value)}"
     chance = ""
     if threshold.beyond_chance is not None:
-        shown += f" ± {measured.half_width:.4f}" if measured.half_width is not None else ""
+        shown = f"{name} is {metric_text(value, measured.half_width)}"
         chance = f" beyond chance ({threshold.beyond_chance:g}, {path}.beyond_chance)"
     if math.isinf(threshold.chance(measured.error)):
         return f"{shown}, and chance cannot be estimated, because too few rows show it: not met{chance}"
@@ -396,11 +397,11 @@ def reason(measured: Measured, threshold: Bounds, below: str = "") -> str:
             f"{shown}, not compared, because {measured.not_compared} ({path}.not_worse_than; leave it out of the run "
             "that changes this)"
         )
-    if baseline is not None and math.isnan(baseline):
+    if baseline is None or math.isnan(baseline):
         return f"{shown}, the last blessed model has no value on the same rows to compare with ({path}.not_worse_than)"
     limit = f"by over {threshold.tolerance:g} ({path}.tolerance)" if threshold.tolerance else f"({path}.not_worse_than)"
     limit += _beyond_chance(threshold)
-    return f"{name} is {value:.4f}, the last blessed model has {baseline:.4f} on the same rows: worse {limit}"
+    return f"{shown}, the last blessed model has {metric_text(baseline)} on the same rows: worse {limit}"
 
 
 def _beyond_chance(threshold: Bounds) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
+from fullpass.base.metric_text import difference_text, metric_text
 from fullpass.components.pages.charts import STYLE
 
 _FOLDER = Path(__file__).parent
@@ -25,7 +26,7 @@ def render_page(template: str, **facts: object) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["digest"] = _digest
+    environment.filters.update(digest=_digest, metric=metric_text, difference=difference_text)
     style = Markup(f"{STYLE}\n{_read('page.css')}")
     page = environment.get_template(template).render(style=style, script=Markup(_read("sort_tables.js")), **facts)
     # Bytes of a path that are not UTF-8 are lone surrogates in Python, which cannot be encoded.

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fullpass.base.metric_text import metric_text
 from fullpass.components.evaluation.evaluation_verdict import Measured, Verdict
 from fullpass.components.evaluation.metrics import metric_named
 from fullpass.components.pages.render import render_page
@@ -102,7 +103,11 @@ def _worst_slices(verdict: Verdict) -> Table:
     known = [one for one in verdict.slices if first.metric in one.values]
     known.sort(key=lambda one: one.values[first.metric], reverse=not upwards)
     rows = [
-        (f"{one.name}, newest span" if one.newest else one.name, f"{one.examples:,}", f"{one.values[first.metric]:.4f}")
+        (
+            f"{one.name}, newest span" if one.newest else one.name,
+            f"{one.examples:,}",
+            metric_text(one.values[first.metric]),
+        )
         for one in known[:_WORST_SLICES]
     ]
     return (("slice", "examples", first.metric), *rows)
@@ -126,7 +131,7 @@ def _limits(run: ReportData) -> Iterator[str]:
 
 
 def _value(measured: Measured) -> str:
-    return f"{measured.value:.4f}" + (f" ± {measured.half_width:.4f}" if measured.half_width is not None else "")
+    return metric_text(measured.value, measured.half_width)
 
 
 def _held(measured: Measured) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from fullpass.base.errors import UserError, listed
+from fullpass.base.metric_text import difference_text, metric_text
 from fullpass.base.user_modules import use_modules_of
 from fullpass.components.evaluation.measure_rows import in_batches, measure_rows
 from fullpass.components.evaluation.scored_rows import Scored, ScoredRows
@@ -340,7 +341,7 @@ def _loss_lines(found: FeatureDiagnosis) -> Iterator[str]:
     words = [""]
     for one in found.metrics:
         low, high = one.difference - one.half_width, one.difference + one.half_width
-        interval = "" if math.isnan(one.half_width) else f"{low:+.4f} to {high:+.4f}"
-        rows.append((one.metric, f"{one.a:.4f}", f"{one.b:.4f}", f"{one.difference:+.4f}", interval))
+        interval = "" if math.isnan(one.half_width) else f"{difference_text(low)} to {difference_text(high)}"
+        rows.append((one.metric, metric_text(one.a), metric_text(one.b), difference_text(one.difference), interval))
         words.append(one.words.replace("A is better", "a loss").replace("B is better", "a gain"))
     yield from (f"{line}  {word}".rstrip() for line, word in zip(aligned(rows, right=True), words, strict=True))

@@ -11,6 +11,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from fullpass.base.errors import UsageError
+from fullpass.base.metric_text import difference_text, metric_text
 from fullpass.components.evaluation.confidence import half_width
 from fullpass.components.evaluation.measure_rows import in_batches, measure_rows, sampled
 from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, MeasuredRows
@@ -339,12 +340,10 @@ def _table(heads: Sequence[str], rows: Sequence[tuple[Sequence[str], ComparedMet
 
 
 def _figure(value: float) -> str:
-    """Returns a value with four decimals; empty if it is undefined."""
-    return "" if math.isnan(value) else f"{value:.4f}"
+    """Returns the text of a value; empty if it is undefined."""
+    return "" if math.isnan(value) else metric_text(value)
 
 
 def interval(metric: ComparedMetric) -> str:
     """Returns the difference with its interval as `+0.0123 ± 0.0045`."""
-    if math.isnan(metric.difference):
-        return ""
-    return f"{metric.difference:+.4f}" + ("" if math.isnan(metric.half_width) else f" ± {metric.half_width:.4f}")
+    return "" if math.isnan(metric.difference) else difference_text(metric.difference, metric.half_width)

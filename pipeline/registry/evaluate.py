@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from fullpass.base.errors import UserError
+from fullpass.base.metric_text import metric_text
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import Measured, Slice, Verdict, judge_metrics
 from fullpass.components.evaluation.measure_rows import chosen, in_batches, measure_rows, sampled
@@ -182,9 +183,9 @@ def shown(found: Evaluation) -> RenderableType:
 
 def _metric_row(m: Measured) -> tuple[str, ...]:
     value, low, high = _interval(m)
-    reach = "" if m.half_width is None else f"{low:.4f} to {high:.4f}"
-    return m.metric, f"{value:.4f}" if value == value else "undefined", reach, _metric_text(m.baseline)
+    reach = "" if m.half_width is None else f"{metric_text(low)} to {metric_text(high)}"
+    return m.metric, metric_text(value) if value == value else "undefined", reach, _metric_text(m.baseline)
 
 
 def _metric_text(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"
+    return "" if value is None else metric_text(value)

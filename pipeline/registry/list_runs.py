@@ -15,6 +15,7 @@ from rich.console import RenderableType
 
 from fullpass.base import state_file
 from fullpass.base.files import read_bytes
+from fullpass.base.metric_text import metric_text
 from fullpass.components.ingest.spans.span_pattern import Unit, label_of
 from fullpass.components.pages import notebook_html as html
 from fullpass.pipeline.printing import shortened, simple_table
@@ -195,7 +196,7 @@ def run_cells(found: list[ListedRun], most: int | None) -> tuple[tuple[str, ...]
             run.run_id,
             "" if run.seconds is None else f"{run.seconds} s",
             run.outcome.replace("_", " "),
-            *(f"{run.metrics[name]:.4f}" if name in run.metrics else "" for name in names),
+            *(metric_text(run.metrics[name]) if name in run.metrics else "" for name in names),
             "the first run listed" if run.changes is None else "\n".join(run.changes) or "nothing",
             f"version {Path(run.pushed_to).name}" if run.pushed_to else shortened(run.message, _LONGEST_MESSAGE),
         )

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from fullpass.base.metric_text import metric_text
 from fullpass.base.state_file import READ_BYTES
 from fullpass.components.pages import notebook_html as html
 from fullpass.components.push import push
@@ -77,7 +78,7 @@ def version_cells(found: Sequence[Version]) -> tuple[tuple[str, ...], list[tuple
             str(version.version),
             version.pushed[:16].replace("T", " "),
             version.damaged or (f"{version.state}, refreshed" if version.refreshed else version.state),
-            *(f"{version.metrics[name]:.4f}" if name in version.metrics else "" for name in names),
+            *(metric_text(version.metrics[name]) if name in version.metrics else "" for name in names),
             _eval_rows_text(version, groups),
             window_text(version.spans),
             "" if version.rows is None else f"{version.rows:,}",
@@ -171,7 +172,7 @@ def table(found: list[Version], target: Path) -> RenderableType:
     numbers, whole = (*names, "eval rows", "rows"), ("version", "", "config")
     shown = simple_table(headings, title=f"Models in {target}", right=numbers, whole=whole)
     for version in found:
-        metrics = [f"{version.metrics[name]:.4f}" if name in version.metrics else "" for name in names]
+        metrics = [metric_text(version.metrics[name]) if name in version.metrics else "" for name in names]
         style = _DAMAGED if version.damaged else _STYLES.get(version.state, "")
         shown.add_row(
             str(version.version),

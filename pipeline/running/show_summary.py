@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fullpass.base.errors import listed
+from fullpass.base.metric_text import metric_text
 from fullpass.components.data_gate.gate_verdict import GateVerdict
 from fullpass.components.evaluation.evaluation_verdict import Measured, Verdict
 from fullpass.components.ingest.writing.manifest import history_words, left_out_words, unmatched_words
@@ -106,12 +107,10 @@ def _metrics(verdict: Verdict) -> Table:
     title, numbers = f"Evaluation, {verdict.examples:,} examples{newest}", ("value", "last blessed")
     table = simple_table(("metric", *numbers, "required", ""), title=title, right=numbers)
     for m in (*verdict.all_metrics, *_on_slices(verdict)):
-        baseline = "" if m.baseline is None else f"{m.baseline:.4f}"
+        baseline = "" if m.baseline is None else metric_text(m.baseline)
         mark = "" if not m.required else "met" if m.passed else "not met"
-        reach = f" ± {m.half_width:.4f}" if m.half_width is not None else ""
-        table.add_row(
-            m.metric, f"{m.value:.4f}{reach}", baseline, m.required, Text(mark, style="green" if m.passed else "red")
-        )
+        value = metric_text(m.value, m.half_width)
+        table.add_row(m.metric, value, baseline, m.required, Text(mark, style="green" if m.passed else "red"))
     return table
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
+from fullpass.base.metric_text import metric_text
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.printing import short_value, simple_table
 from fullpass.trainer.insight.words import ended_words, reference_words, tried_words
@@ -117,5 +118,5 @@ def trials_table(trials: Trials) -> Table:
     shown = trials.rows[:_MOST_TRIALS]
     title = f"Trials, the best {len(shown)} of {len(trials.rows)}; the first was trained"
     headings = (f"eval {trials.objective}", *(shown[0][1] if shown else ()))
-    rows = [(f"{score:.4f}", *map(short_value, values.values())) for score, values in shown]
+    rows = [(metric_text(score), *map(short_value, values.values())) for score, values in shown]
     return simple_table(headings, rows, title=title, right=headings)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fullpass.base.metric_text import difference_text, metric_text
 from fullpass.trainer.config import VALIDATION
 
 TOO_GOOD = 0.999
@@ -159,13 +160,12 @@ def reference_words(reference: Mapping[str, Any] | None) -> str:
     if reference["reference"] is None:
         return f"{reference['kind']} is known for no row of eval"
     gain, reach = _gain(reference), reference["reach"]
-    within = "" if reach is None else f" ± {reach:.4f}"
-    verdict = f"{'better' if gain > 0 else 'worse'} by {abs(gain):.4f}{within}"
+    verdict = f"{'better' if gain > 0 else 'worse'} by {metric_text(abs(gain), reach)}"
     if reach is not None and abs(gain) <= reach:
-        verdict = f"equal within chance ({reference['network'] - reference['reference']:+.4f}{within})"
+        verdict = f"equal within chance ({difference_text(reference['network'] - reference['reference'], reach)})"
     trained = f" on {reference['train_rows']:,} rows" if "train_rows" in reference else ""
     return (
         f"{reference['kind']}{trained} has {reference['metric']} "
-        f"{reference['reference']:.4f}, the model {reference['network']:.4f} on the same "
+        f"{metric_text(reference['reference'])}, the model {metric_text(reference['network'])} on the same "
         f"{reference['eval_rows']:,}: {verdict}"
     )
