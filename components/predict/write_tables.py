@@ -55,8 +55,10 @@ def write_tables(path: str, file_format: str, tables: Iterator[pa.Table]) -> Non
         tables: The tables. The first determines the columns and, in Parquet, their types.
 
     Raises:
-        UserError: A later table has other columns or types.
+        UserError: The folder does not exist, or a later table has other columns or types.
     """
+    if not (folder := Path(path).absolute().parent).is_dir():
+        raise UsageError(f"{path}: there is no folder {folder}. Create it first.")
     writers: dict[str, Callable[[BinaryIO, Iterator[pa.Table]], None]] = {
         "parquet": _write_parquet,
         "jsonl": _write_json_lines,

@@ -42,6 +42,11 @@ TABLES = [
 ]
 
 
+def test_a_folder_that_does_not_exist_is_named_before_a_row_is_computed(tmp_path):
+    with pytest.raises(UserError, match="nowhere/a.csv: there is no folder .*nowhere. Create it first"):
+        write_tables(str(tmp_path / "nowhere" / "a.csv"), "csv", iter(()))
+
+
 def write(tmp_path, name, tables=None) -> Path:
     path = tmp_path / name
     write_tables(str(path), format_to_write(name), iter(TABLES if tables is None else tables))
