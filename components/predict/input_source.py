@@ -71,6 +71,12 @@ def input_source(trained: Mapping[str, Any], path: str, read_as: Mapping[str, An
             f"Accepted: {', '.join(FILE_FORMATS)}, tsv."
         )
     kind = FILE_FORMATS[name].source
+    keys = [key for key in kind.model_fields if key not in ("format", "path")]
+    for key in (key for key in read_as if key not in ("format", *keys)):
+        raise UsageError(
+            f'{path}: is read as {name}, which has no setting "{key}".{did_you_mean(key, keys)} '
+            f"Accepted: {', '.join(keys)}, each by its own option or as --source KEY=VALUE."
+        )
     same = name == trained["format"]
     settings = trained if same else _carried(trained, kind)
     changes = {**({"separator": "\t"} if tabs else {}), **read_as, "format": name, "path": path}

@@ -232,6 +232,11 @@ def test_options_that_contradict_or_mean_nothing(options, says):
         ({"separator": ",", "decimal": ","}, "a.csv: cannot be read as csv: .*both"),
         ({"encoding": "utf9"}, 'encoding: .*no encoding "utf9"'),
         ({"seperator": ";"}, "seperator.*--source KEY=VALUE"),
+        ({"seperator": ";"}, 'a.csv: is read as csv, .* no setting "seperator". Did you mean "separator"'),
+        (
+            {"format": "jsonl", "separator": ";"},
+            'a.csv: is read as jsonl, .* no setting "separator". Accepted: missing',
+        ),
         ({"path": "b.csv"}, "--source path=b.csv: the rows are named already, by a.csv; drop it"),
     ],
 )
