@@ -180,7 +180,8 @@ def _value_problem(loaded: Loaded, path: str, value: Any) -> str | None:
         TrainerConfig.model_validate(trainer)
         PreprocessingConfig.model_validate(preprocessing)
     except ValidationError as error:
-        return str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+        said = dict.fromkeys(str(one["msg"]).removeprefix("Value error, ") for one in error.errors())
+        return "; ".join(said)  # one for each form that the setting accepts
     except (KeyError, TypeError, AttributeError):
         return "the path goes through a value that has no fields."
     return None

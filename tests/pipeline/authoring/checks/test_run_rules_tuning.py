@@ -13,7 +13,10 @@ MISTAKES = {
         "model.dropout: {min: 0.5, max: 1.5}",
         "1.5 cannot be tried: Input should be less than",
     ),
-    "fraction of a count": ("training.epochs: {min: 0.5, max: 2.0}", "0.5 cannot be tried"),
+    "fraction of a count": (
+        "training.epochs: {min: 0.5, max: 2.0}",
+        "Input should be 'auto'; Input should be a valid integer",
+    ),
     "unknown word": ("training.optimizer: {choices: [adam, adan]}", "'adan' cannot be tried"),
     "contradiction": ("training.weight_decay: {min: 0.1, max: 0.2}", "weight_decay is for optimizer: adamw"),
     "encoding of a number": ("features.fare.encoding: {choices: [auto, one_hot]}", "cannot be tried"),
