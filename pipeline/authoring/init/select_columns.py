@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from fullpass.pipeline.authoring.profile.strength import (
     Strength,
     Target,
     are_ids,
+    groups_for_pairs,
     has_trend,
     is_better_by_value,
     strength_of,
@@ -236,6 +238,8 @@ def _leave_out_indicators(chosen: ChosenLabel, selection: SelectedColumns) -> No
 
 def _leave_out_leaks(chosen: ChosenLabel, selection: SelectedColumns) -> None:
     """Omits columns that leak the label alone, or that nearly do and leak it together with another column."""
+    target = chosen.target
+    groups_of = cache(lambda candidate: groups_for_pairs(candidate.column, target))
     for candidate in list(selection.features):
         strength = candidate.strength
         if strength is None or not strength.is_suspect:
@@ -244,8 +248,10 @@ def _leave_out_leaks(chosen: ChosenLabel, selection: SelectedColumns) -> None:
         if strength.is_leak and (candidate.column.kind != "text" or strength.by == leaks.BY_MISSING):
             selection.leave_out(candidate, f"gives the label away: {strength.shown} {strength.by}")
             continue
+        own = groups_of(candidate)
         for other in selection.features:
-            pair = strength_of_pair(candidate.column, other.column, chosen.target) if other is not candidate else None
+            groups = groups_of(other) if other is not candidate else None
+            pair = strength_of_pair(own, groups, target) if own is not None and groups is not None else None
             if pair is not None and pair.is_leak_of_pair:
                 selection.leave_out(candidate, f"gives the label away: {pair.shown} beside {other.column.name}")
                 break

@@ -7,7 +7,7 @@ is predicted by the other rows of its group. So a column with a unique value in 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -39,6 +39,21 @@ class Target:
     y: np.ndarray
     name: str = "the label"
     texts: Sequence[str] = ()
+
+    @cached_property
+    def known(self) -> np.ndarray:
+        """bool [rows], whether a row has a label."""
+        return ~np.isnan(self.y)
+
+    @cached_property
+    def known_codes(self) -> np.ndarray:
+        """int64 [known rows], the position of each label among the sorted different ones."""
+        return np.unique(self.y[self.known], return_inverse=True)[1]
+
+    @cached_property
+    def known_ranks(self) -> np.ndarray:
+        """float64 [known rows], the rank of each label."""
+        return _ranks(self.y[self.known])
 
 
 @dataclass(frozen=True)
@@ -84,34 +99,40 @@ def strength_of(column: ColumnProfile, target: Target) -> Strength | None:
 
 def most_groups(target: Target) -> int:
     """Returns the number of groups that a column is cut into: 50 labelled rows each, from 10 to 200 groups."""
-    return min(_GROUPS, max(10, int((~np.isnan(target.y)).sum()) // _ROWS_PER_GROUP))
+    return min(_GROUPS, max(10, int(target.known.sum()) // _ROWS_PER_GROUP))
 
 
 def strength_of_groups(groups: np.ndarray, target: Target) -> Strength | None:
     """Returns how well groups, int [rows], predict the label; None if too few rows have a label."""
-    known = ~np.isnan(target.y)
-    y, groups = target.y[known], groups[known]
-    if len(y) < FEWEST_ROWS or target.task == "multilabel":
+    groups = groups[target.known]
+    if len(groups) < FEWEST_ROWS or target.task == "multilabel":
         return None
     if target.task == "regression":
-        ranks = _ranks(y)
+        ranks = target.known_ranks
         error = ((ranks - _cross_fitted(groups, ranks)) ** 2).mean()
         return _of_r2(1 - float(error / ranks.var())) if ranks.std() > 0 else None
-    classes, codes = np.unique(y, return_inverse=True)
+    codes = target.known_codes
     sizes = np.bincount(codes)
     if len(sizes) < 2 or np.sort(sizes)[-2] < _FEWEST_OF_CLASS:
         return None
     if target.task == "binary":
         area = auc(_cross_fitted(groups, codes.astype(float)), codes)
         return Strength("binary", area, f"AUC {area:.2f}")
-    return _accuracy(groups, codes, len(classes))
+    return _accuracy(groups, codes, len(sizes))
 
 
-def strength_of_pair(one: ColumnProfile, other: ColumnProfile, target: Target) -> Strength | None:
-    """Returns how well two columns together predict the label, by a mean per pair of groups."""
-    most = int(min(_GROUPS_OF_PAIRS, max(5, (np.sum(~np.isnan(target.y)) / _ROWS_PER_PAIR) ** 0.5)))
-    a, b = groups_of(one, most), groups_of(other, most)
-    return None if a is None or b is None else strength_of_groups(a * (most + 2) + b, target)
+def groups_for_pairs(column: ColumnProfile, target: Target) -> np.ndarray | None:
+    """Returns the group of each row for `strength_of_pair`, int64 [rows]; None for kinds without groups."""
+    return groups_of(column, _most_groups_of_pairs(target))
+
+
+def strength_of_pair(one: np.ndarray, other: np.ndarray, target: Target) -> Strength | None:
+    """Returns how well two columns together predict the label, by a mean per pair of their `groups_for_pairs`."""
+    return strength_of_groups(one * (_most_groups_of_pairs(target) + 2) + other, target)
+
+
+def _most_groups_of_pairs(target: Target) -> int:
+    return int(min(_GROUPS_OF_PAIRS, max(5, (target.known.sum() / _ROWS_PER_PAIR) ** 0.5)))
 
 
 def groups_of(column: ColumnProfile, most: int = _GROUPS) -> np.ndarray | None:
@@ -129,16 +150,20 @@ def groups_of(column: ColumnProfile, most: int = _GROUPS) -> np.ndarray | None:
 def _cross_fitted(groups: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Returns for each row the mean of y in its group, over the other half of the rows; small groups are shrunk."""
     predicted = np.empty(len(y))
-    for fitted in _halves(len(y)):
-        predicted[~fitted] = _group_means(groups[fitted], y[fitted], groups.max() + 1)[groups[~fitted]]
+    for fitted, rest in _halves(len(y)):
+        predicted[rest] = _group_means(groups[fitted], y[fitted], groups.max() + 1)[groups[rest]]
     return predicted
 
 
 @lru_cache(maxsize=8)
-def _halves(rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns a random half of the rows and the other half, bool [rows] each; the same for each number of rows."""
+def _halves(rows: int) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """Returns a random half of the rows and the other half, as increasing indices, and the same two in reverse.
+
+    The halves are the same for each number of rows.
+    """
     half = np.random.default_rng(rows).random(rows) < 0.5
-    return half, ~half
+    one, other = np.flatnonzero(half), np.flatnonzero(~half)
+    return (one, other), (other, one)
 
 
 def within_usual(y: np.ndarray) -> np.ndarray:
@@ -210,11 +235,11 @@ def _errors_by_groups(groupings: Sequence[np.ndarray], y: np.ndarray) -> np.ndar
         y: float64 [rows].
     """
     errors = np.empty(len(y))
-    for fitted in _halves(len(y)):
+    for fitted, others in _halves(len(y)):
         rest = y - y[fitted].mean()
         for groups in groupings:
             rest -= _group_means(groups[fitted], rest[fitted], groups.max() + 1)[groups]
-        errors[~fitted] = rest[~fitted]
+        errors[others] = rest[others]
     return errors
 
 
@@ -261,8 +286,8 @@ def _errors_by_curve_and_value(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray
     degree = min(_MOST_BENDS, (groups.max() + 1) // 2)
     curve = np.polynomial.legendre.legvander(2 * (x - x.min()) / np.ptp(x) - 1, degree)
     by_curve = np.empty(len(y))
-    for fitted in _halves(len(y)):
-        by_curve[~fitted] = curve[~fitted] @ np.linalg.lstsq(curve[fitted], y[fitted], rcond=None)[0]
+    for fitted, rest in _halves(len(y)):
+        by_curve[rest] = curve[rest] @ np.linalg.lstsq(curve[fitted], y[fitted], rcond=None)[0]
     return y - by_curve, y - _cross_fitted(groups, y)
 
 

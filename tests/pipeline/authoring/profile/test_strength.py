@@ -6,6 +6,7 @@ from fullpass.pipeline.authoring.profile.number_profile import profile_numbers
 from fullpass.pipeline.authoring.profile.strength import (
     Target,
     are_ids,
+    groups_for_pairs,
     groups_of,
     has_trend,
     is_better_by_value,
@@ -75,7 +76,8 @@ def test_two_columns_that_give_the_label_away_together(random):
     tips, fare = random.exponential(2, ROWS), random.exponential(10, ROWS)
     target = Target("binary", (tips > 0.2 * fare).astype(float))
     assert not strength_of(number("tips", tips), target).is_leak
-    assert strength_of_pair(number("tips", tips), number("fare", fare), target).value > 0.98
+    groups = [groups_for_pairs(column, target) for column in (number("tips", tips), number("fare", fare))]
+    assert strength_of_pair(*groups, target).value > 0.98
 
 
 def test_too_few_rows_give_no_strength():
