@@ -89,7 +89,8 @@ def bin_rows(
     """
     readers = [_Reader(split, columns, unseen, factors) for split, columns in splits]
     rows = sum(len(reader) for reader in readers)
-    dataset = lightgbm.Dataset(readers, np.zeros(rows), reference=bins, params=bins.get_params()).construct()
+    # All parameters of growth: a dataset without num_threads, or a part of it, would set LightGBM back to all cores.
+    dataset = lightgbm.Dataset(readers, np.zeros(rows), reference=bins, params=bins.params).construct()
     label = np.concatenate([part for reader in readers for part in reader.labels])
     weight = np.concatenate([part for reader in readers for part in reader.weights])
     dataset.set_label(targets(label))

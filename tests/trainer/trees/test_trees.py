@@ -321,6 +321,20 @@ def test_a_small_table_gets_one_thread(rows, columns, cores, expected, monkeypat
     assert rounds.threads_for(rows, columns) == expected
 
 
+def test_parts_of_folds_keep_the_number_of_threads(binary, monkeypatch):
+    """LightGBM takes it from what was made last; two threads took a fifth of the time of small trees for waiting."""
+    parts, part_of = [], Rounds._part
+
+    def part(own: Rounds, rows: np.ndarray) -> lightgbm.Dataset:
+        parts.append(part_of(own, rows))
+        return parts[-1]
+
+    monkeypatch.setattr(Rounds, "_part", part)
+    data, spec, strategy = binary.loaded(model="trees", training={"epochs": 1})
+    train(replace(data, folds=np.arange(data.train.counts.weighted_rows) % 5), spec, strategy)
+    assert [part.params.get("num_threads") for part in parts] == [1] * len(parts) != []
+
+
 @pytest.mark.parametrize("folds", [False, True])
 def test_boosters_that_grow_at_the_same_time_grow_the_same_trees(binary, folds, monkeypatch):
     data, spec, strategy = binary.loaded(model="trees", training={"epochs": 3, "early_stopping": None})
