@@ -8,13 +8,13 @@ from importlib import import_module
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal, cast
 
 import typer
 import typer.core
 from typer import Argument, Option
 
-from fullpass.base.errors import UsageError, UserError, did_you_mean
+from fullpass.base.errors import UsageError, UserError
 from fullpass.base.processes import flush_streams
 from fullpass.components.ingest.readers.crashes import continue_in_fork
 from fullpass.components.ingest.spans.spans import find_window
@@ -41,15 +41,7 @@ from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.config import ADDRESS
 
 _DEBUG = "--debug"
-
-_TASKS = get_args(Task)
-
-
-def _task(name: str) -> str:
-    if name not in _TASKS:
-        raise typer.BadParameter(f'"{name}" is no task.{did_you_mean(name, _TASKS)} Accepted: {", ".join(_TASKS)}.')
-    return name
-
+_Gate = Literal["stop", "warn"]
 
 TASKS = {
     "Write a pipeline": ("init", "check", "show", "schema"),
@@ -133,7 +125,9 @@ def init(
     task: Annotated[
         str | None,
         Option(
-            parser=_task, metavar="|".join(_TASKS), help="The task of the label.", show_default="by the label's values"
+            help="The task of the label.",
+            show_default="by the label's values",
+            **options.one_of("task", Task),
         ),
     ] = None,
     output: Annotated[Path, Option("--output", "-o", help="The file to write.")] = options.USUAL,
@@ -204,8 +198,11 @@ def run(
         ),
     ] = None,
     gate: Annotated[
-        Literal["stop", "warn"],
-        Option(help="warn: train even if the data gate would stop the run; its findings are still shown."),
+        _Gate,
+        Option(
+            help="warn: train even if the data gate would stop the run; its findings are still shown.",
+            **options.one_of("policy of the data gate", _Gate),
+        ),
     ] = "stop",
     parallel: Annotated[
         int | None, Option(min=1, help="Nodes that run at the same time.", show_default="one more than cores")

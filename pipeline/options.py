@@ -1,9 +1,31 @@
 """The arguments and options that several commands take; the last by which they read rows otherwise than in training."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_args
 
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
+
+from fullpass.base.errors import did_you_mean
+
+
+def one_of(kind: str, literal: Any) -> dict[str, Any]:
+    """Returns the arguments of an `Option` that accepts a value of a `Literal`; the shell completes it.
+
+    Args:
+        kind: What a value is, in the message about another.
+    """
+    names = get_args(literal)
+
+    def parse(name: str) -> str:
+        if name not in names:
+            raise BadParameter(f'"{name}" is no {kind}.{did_you_mean(name, names)} Accepted: {", ".join(names)}.')
+        return name
+
+    def complete(start: str) -> list[str]:
+        return [name for name in names if name.startswith(start)]
+
+    return {"parser": parse, "metavar": "|".join(names), "autocompletion": complete}
+
 
 USUAL = Path("pipeline.yaml")
 """The YAML that a command takes if none is given."""

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from fullpass.components.predict.predict import Exported
 
 Shown = TypeVar("Shown", bound=ShownPage)
+_Portable = Literal["litert", "onnx"]
 _Named = Annotated[
     Path, Option("--file", "-f", metavar="FILE|DIR", help="The YAML, or folder of models, of ids and numbers.")
 ]
@@ -203,7 +204,7 @@ def _give(found: Shown, shown: Callable[[Shown], RenderableType], page: Path | N
 
 def export(
     model: options.Model,
-    to: Annotated[Literal["litert", "onnx"], Option("--to", help="The format.")],
+    to: Annotated[_Portable, Option("--to", help="The format.", **options.one_of("format", _Portable))],
     out: Annotated[Path, Option("--out", "-o", metavar="DIR", help="The folder to write; it must not exist.")],
     rows: Annotated[
         str | None,

@@ -14,6 +14,8 @@ from fullpass.pipeline.exit_codes import ExitCode
 from fullpass.pipeline.printing import print_data, print_text
 from fullpass.pipeline.scheduling.backfill import backfill as fill
 
+_Form = Literal["cron", "systemd", "kubernetes"]
+
 
 def register(app: typer.Typer, schedule: typer.Typer) -> None:
     """Adds the command `fullpass backfill`, and the subcommands of `fullpass schedule`."""
@@ -63,8 +65,13 @@ def trigger(
 def export(
     file: options.NeededFile,
     form: Annotated[
-        Literal["cron", "systemd", "kubernetes"],
-        Option("--as", help="The scheduler to export for.", show_default=False),
+        _Form,
+        Option(
+            "--as",
+            help="The scheduler to export for.",
+            show_default=False,
+            **options.one_of("scheduler", _Form),
+        ),
     ],
     image: Annotated[str | None, Option(help="Image of the CronJob, which contains Fullpass.")] = None,
     output: Annotated[

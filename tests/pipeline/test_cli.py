@@ -173,13 +173,29 @@ def test_a_shortened_task_is_told_what_was_meant(fullpass, tmp_path):
     assert code == 2 and 'Did you mean "binary"? Accepted: binary, multiclass, multilabel, regression.' in err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("export model --to tflite -o out", '"tflite" is no format. Accepted: litert, onnx.'),
+        ("run --gate wrn", '"wrn" is no policy of the data gate. Did you mean "warn"? Accepted: stop, warn.'),
+        ("schedule export a.yaml --as k8s", '"k8s" is no scheduler. Accepted: cron, systemd, kubernetes.'),
+    ],
+)
+def test_an_option_with_few_values_lists_them(fullpass, arguments, message):
+    code, _, err = fullpass(*arguments.split())
+    assert code == 2 and err.rstrip().endswith(f": {message}") and "Value error" not in err
+
+
 @pytest.mark.integration
-def test_the_shell_completes_commands():
+@pytest.mark.parametrize(
+    ("words", "completed"), [("fullpass ro", "rollback"), ("fullpass export model --to o", "onnx")]
+)
+def test_the_shell_completes_commands_and_values(words, completed):
     """As bash asks: the words so far, and the number of the one to complete."""
-    asked = {"_FULLPASS_COMPLETE": "complete_bash", "COMP_WORDS": "fullpass ro", "COMP_CWORD": "1"}
+    asked = {"_FULLPASS_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
     command = [str(Path(sys.executable).with_name("fullpass"))]
     done = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["rollback"]
+    assert done.stdout.split() == [completed]
 
 
 @pytest.fixture
