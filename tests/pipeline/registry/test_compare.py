@@ -1,11 +1,13 @@
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 from sklearn import metrics as sk
 
 import fullpass
@@ -13,7 +15,14 @@ from fullpass.base.errors import UserError
 from fullpass.base.json_text import to_json_text
 from fullpass.components.evaluation.measure_rows import measure_rows
 from fullpass.components.evaluation.scored_rows import Scored, ScoredRows
-from fullpass.pipeline.registry.compare import ComparedMetric, compare_models, compared_metrics
+from fullpass.pipeline.registry.compare import (
+    ComparedMetric,
+    ComparedSlice,
+    Comparison,
+    compare_models,
+    compared_metrics,
+    shown,
+)
 from fullpass.pipeline.registry.compared_model import ComparedModel
 from fullpass.pipeline.registry.score_models import paired
 from tests import warm_process
@@ -92,6 +101,22 @@ def test_slices_that_moved_come_first(comparison, rows):
     rome = next(one for one in comparison.slices if one.name == "city Rome")
     assert not rome.moved and {m.words for m in rome.metrics} == {"equal"}
     assert rome.examples == (rows.city == "Rome").sum()
+
+
+def test_equal_models_are_called_equal_rather_than_counted(folder):
+    found = compared(folder, "fair", "fair")
+    console = Console(width=160, record=True)
+    console.print(shown(found))
+    for text in (found.page, console.export_text()):
+        assert "A and B are equal on these rows, in every metric of every slice." in text
+        assert "0 of 0" not in text
+
+
+def test_what_differs_alike_in_all_rows_is_counted():
+    slices = [ComparedSlice("city Oslo", 100, (ComparedMetric("accuracy", 1.0, -1.0, 0.0),))]
+    assert "1 of 1 slices moved beyond chance: 1 of 1" in Comparison((), (), (), slices=tuple(slices)).moved_words
+    unknown = replace(slices[0], metrics=(ComparedMetric("accuracy", 1.0, -1.0, NAN),))
+    assert Comparison((), (), (), slices=(unknown,)).moved_words.startswith("No slice has enough rows")
 
 
 def test_quantiles_of_other_levels_are_not_ranked():
