@@ -81,7 +81,8 @@ class CsvReader(FileReader[CsvSource]):
         except UnicodeDecodeError as error:
             raise UserError(
                 f"{self._path}: the header line is not {self._source.encoding}: {error.reason}. "
-                "Write data.source.encoding, such as latin-1, or name the columns by data.source.columns."
+                "Write data.source.encoding, such as latin-1, or name the columns by data.source.columns; for a file "
+                "given to a command such as predict, by --encoding or --columns."
             ) from error
 
     def _blocks(self, part: FilePart, reading: Reading | None = None) -> Iterator[Block]:

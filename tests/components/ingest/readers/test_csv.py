@@ -202,6 +202,7 @@ def test_a_file_is_kept_whole_where_quotes_or_breaks_forbid_a_cut(tmp_path, monk
         (b"far,far\n1,2\n", "column 'far' appears twice"),
         (b"a,b\xff\n1,2\n", "the header line is not utf-8"),
         (b"a,b\xff\n1,2\n", "data.source.encoding, such as latin-1"),
+        (b"a,b\xff\n1,2\n", "for a file given to a command such as predict, by --encoding or --columns"),
     ],
 )
 def test_unusable_csv_says_why(tmp_path, text, says):
