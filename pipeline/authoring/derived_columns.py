@@ -37,17 +37,32 @@ def known_raw_columns(config: PipelineConfig) -> dict[str, RawColumn]:
         return {}
 
 
-def derived_types(config: PipelineConfig) -> tuple[dict[str, Type], dict[str, ExpressionError]]:
-    """Returns the types of derived columns by name, and the errors of those whose types do not fit.
-
-    A column is in neither if it does not parse, or if it reads a column of unknown type.
-    """
+def raw_types(config: PipelineConfig) -> dict[str, Type]:
+    """Returns the types that expressions see of the known columns that they can read."""
     types: dict[str, Type] = {}
     for name, column in known_raw_columns(config).items():
         if history_of(name, config.data.history) is not None:
             types[name] = "numbers" if column.type == "number" else "strings"
         elif column.is_single and column.type != "vector":
             types[name] = column.type
+    return types
+
+
+def type_error(expression: Expression, types: Mapping[str, Type]) -> ExpressionError | None:
+    """Returns the error of an expression whose types do not fit; None if they do."""
+    try:
+        check_types(expression, types)
+    except ExpressionError as error:
+        return error
+    return None
+
+
+def derived_types(config: PipelineConfig) -> tuple[dict[str, Type], dict[str, ExpressionError]]:
+    """Returns the types of derived columns by name, and the errors of those whose types do not fit.
+
+    A column is in neither if it does not parse, or if it reads a column of unknown type.
+    """
+    types = raw_types(config)
     expressions, _ = parsed(config.data.derive)
     errors: dict[str, ExpressionError] = {}
     for name, expression in expressions.items():

@@ -2,14 +2,14 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from fullpass.base.errors import UserError, absent_column, escaped
 from fullpass.components.ingest.config import ColumnSplit, StratifiedSplit, TimeSplit
 from fullpass.components.ingest.joins.config import is_joined
 from fullpass.components.ingest.splitting.assign import columns_of_split, raw_split_columns
 from fullpass.pipeline.authoring.checks.source_rules import columns_present
-from fullpass.pipeline.authoring.derived_columns import derived_types, known_raw_columns, parsed
+from fullpass.pipeline.authoring.derived_columns import derived_types, known_raw_columns, parsed, raw_types, type_error
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.preprocessing.columns.raw_columns import (
@@ -21,7 +21,7 @@ from fullpass.preprocessing.columns.raw_columns import (
     with_source_columns,
 )
 from fullpass.preprocessing.dates.read_dates import instant
-from fullpass.preprocessing.expressions.expression import Expression, ExpressionError
+from fullpass.preprocessing.expressions.expression import Expression, ExpressionError, Type
 from fullpass.preprocessing.features.history import history_of
 from fullpass.preprocessing.token_spelling import as_token
 
@@ -106,7 +106,7 @@ def check_derive(loaded: Loaded) -> Iterator[Finding]:
     """Derived columns parse, read only columns above them, have fitting types and new names, and are used."""
     config = loaded.config
     expressions, errors = parsed(config.data.derive)
-    _, type_errors = derived_types(config)
+    types, type_errors = derived_types(config)
     present = columns_present(loaded) or ()
     several = {
         name: raw
@@ -117,7 +117,7 @@ def check_derive(loaded: Loaded) -> Iterator[Finding]:
     for name, error in errors.items():
         yield Finding(("data", "derive", name), str(error))
     for name, error in type_errors.items():
-        yield Finding(("data", "derive", name), f"{error}{_type_hint(loaded, expressions[name], error)}")
+        yield Finding(("data", "derive", name), f"{error}{_type_hint(loaded, expressions[name], error, types)}")
     for name in config.data.derive:
         keys: Keys = ("data", "derive", name)
         if name in (RAW_ROW_ID, RAW_TRAIN_ROW) or name in present:
@@ -213,20 +213,27 @@ def columns_read(loaded: Loaded) -> Iterator[tuple[Keys, str]]:
         yield from ((("data", "split", "column"), column) for column in columns_of_split(config.data.split))
 
 
-def _type_hint(loaded: Loaded, expression: Expression, error: ExpressionError) -> str:
-    """Returns a hint to declare the column that an error points at, if only the expression decides its type."""
+def _type_hint(loaded: Loaded, expression: Expression, error: ExpressionError, derived: Mapping[str, Type]) -> str:
+    """Returns a hint to declare the column that an error points at, if that mends it and nothing else decides its type.
+
+    Args:
+        derived: Types of the derived columns.
+    """
     found = _NAME.match(expression.text, error.position)
     pointed_at = {found["quoted"] or found["plain"]} & expression.columns if found else set()
     data = loaded.config.data
     raw = known_raw_columns(loaded.config)
     firm = {column for keys, column in columns_read(loaded) if keys[0] in ("features", "sequences")}
-    other = {"string": "number", "number": "string"}
-    undeclared = [
-        f"{name}: {other[raw[name].type]}"
+    undeclared: dict[str, Type] = {
+        name: "number" if raw[name].type == "string" else "string"
         for name in sorted(pointed_at or expression.columns)
         if name in raw and name not in data.types and (raw[name].type == "string" or name not in firm)
-    ]
-    return f"\n  If the data has another type, declare it: types: {{{', '.join(undeclared)}}}" if undeclared else ""
+    }
+    left = type_error(expression, {**raw_types(loaded.config), **derived, **undeclared})
+    if left is not None and left.position == error.position:
+        return ""
+    declared = ", ".join(f"{name}: {type_}" for name, type_ in undeclared.items())
+    return f"\n  If the data has another type, declare it: types: {{{declared}}}" if declared else ""
 
 
 def unread_derived(loaded: Loaded) -> list[str]:

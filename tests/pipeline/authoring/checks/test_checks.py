@@ -265,6 +265,21 @@ def test_what_is_no_mistake_passes(edited, problems_of, lines):
     assert problems_of(edited(lines)) == ()
 
 
+@pytest.mark.parametrize(
+    ("expression", "says"),
+    [
+        ("tips > 1 and zone", "Compare it, as in fare > 0."),  # of neither type is it a condition
+        ("past_mean(zone) > 1", "Name a list of data.history"),
+        ("tips > number(substr(company, fare))", "start must be a whole-number literal"),
+    ],
+)
+def test_a_type_is_not_proposed_where_it_mends_nothing(edited, problems_of, expression, says):
+    (problem,) = (
+        p for p in problems_of(edited({7: f"    big_tipper: {expression}"})) if p.path == "data.derive.big_tipper"
+    )
+    assert says in problem.message and "types:" not in problem.message
+
+
 def test_a_circle_of_derived_columns_is_named_at_each(edited, problems_of):
     problems = problems_of(edited({7: "    a: b + 1\n    b: a + 1\n    big_tipper: tips > a"}))
     assert [(problem.path, problem.message) for problem in problems] == [
