@@ -167,8 +167,8 @@ def check_shared_vocabularies(loaded: Loaded) -> Iterator[Finding]:
     config = loaded.config.preprocessing_config
     categories = {name: f for name, f in config.features.items() if isinstance(f, CategoryFeature)}
     for name, feature in config.features.items():
-        owner = config.vocabulary_owner(name)
-        if owner != name:
+        owner = getattr(getattr(feature, "vocabulary", None), "shared_with", None)
+        if owner is not None:
             keys: Keys = (*loaded.config.keys_of(name), "vocabulary", "shared_with")
             if (problem := _owner_problem(name, owner, categories)) is not None:
                 yield Finding(keys, problem)
@@ -205,6 +205,8 @@ def _owner_problem(name: str, owner: str, categories: Mapping[str, CategoryFeatu
     """Returns why a feature cannot use the vocabulary of `owner`, or None if it can."""
     if name not in categories:
         return f"is for categories, and {name} is none."
+    if owner == name:
+        return f"{name} is this feature itself. Name another category, or remove shared_with."
     if owner not in categories:
         return f"{owner} is no category.{did_you_mean(owner, categories)}"
     vocabulary = categories[owner].vocabulary

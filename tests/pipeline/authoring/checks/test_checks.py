@@ -163,6 +163,9 @@ MISTAKES = {
     "slots kept by spans where there are none": mistake({
         16: "  company: {type: category, vocabulary: {stable_ids: {keep_spans: 9}}}"},
         "features.company.vocabulary.stable_ids.keep_spans", 16, "the source has no spans", "or give keep_models"),
+    "a vocabulary shared with itself": mistake({
+        16: "  company: {type: category, vocabulary: {shared_with: company}}"},
+        "features.company.vocabulary.shared_with", 16, "company is this feature itself", "Name another category"),
     "stable ids of a function of one's own": mistake(section("stable_ids: true\npreprocessing: own:preprocess"),
         "stable_ids", 18, "`preprocessing` replaces the transforms"),
     "a warm start from nothing": mistake(section("training: {warm_start: serving/7}"),
