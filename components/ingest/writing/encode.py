@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fullpass.preprocessing.values.arrow_text import as_mask, null_where
+from fullpass.preprocessing.values.arrow_text import as_mask, joined_rows, null_where
 
 _BINARY = pa.binary()
 # Tags of protocol buffer fields, all length-delimited: field number << 3 | 2.
@@ -44,21 +44,14 @@ def encode_features(columns: Mapping[str, pa.Array]) -> pa.BinaryArray:
     names = sorted(columns, key=str.encode)
     floats = [name for name in names if _is_float(columns[name].type)]
     numbers = [_float_entries({name: columns[name] for name in floats})] if floats else []
-    return _joined(
-        [*numbers, *(part for n in names if not _is_float(columns[n].type) for part in _entries(n, columns[n]))]
-    )
+    others = [part for n in names if not _is_float(columns[n].type) for part in _entries(n, columns[n])]
+    return joined_rows([*numbers, *others], "", null="")
 
 
 def examples(*features: pa.BinaryArray) -> pa.BinaryArray:
     """Returns one serialized tf.Example per row, from the results of one or more calls of `encode_features`."""
     sizes = [pc.binary_length(part).to_numpy(zero_copy_only=False).astype(np.int64) for part in features]
-    return _joined([pa.scalar(_FEATURES, _BINARY), varints(np.sum(sizes, axis=0)), *features])
-
-
-def _joined(parts: list[pa.Array | pa.Scalar]) -> pa.BinaryArray:
-    """Returns the concatenated bytes of each row's parts; null contributes no bytes."""
-    empty = pa.scalar(b"", _BINARY)
-    return pc.binary_join_element_wise(*parts, empty, null_handling="replace", null_replacement="")
+    return joined_rows([pa.scalar(_FEATURES, _BINARY), varints(np.sum(sizes, axis=0)), *features], "", null="")
 
 
 def varints(numbers: np.ndarray) -> pa.BinaryArray:
@@ -158,7 +151,8 @@ def _list_values(column: pa.LargeListArray) -> tuple[bytes, pa.BinaryArray]:
     if pa.types.is_int64(flat.type):
         return _INT64_LIST, _rows_of_elements(ends, varints(flat.to_numpy(zero_copy_only=False)))
     sizes = varints(pc.binary_length(flat).to_numpy(zero_copy_only=False))
-    return _BYTES_LIST, _rows_of_elements(ends, _joined([pa.scalar(_LIST_VALUE, _BINARY), sizes, flat.cast(_BINARY)]))
+    tagged = joined_rows([pa.scalar(_LIST_VALUE, _BINARY), sizes, flat.cast(_BINARY)], "", null="")
+    return _BYTES_LIST, _rows_of_elements(ends, tagged)
 
 
 def _rows_of_elements(ends: np.ndarray, elements: pa.BinaryArray) -> pa.BinaryArray:
