@@ -87,8 +87,12 @@ class PreprocessingConfig(Spec):
 
     def vocabulary_owner(self, feature: str) -> str:
         """Returns the feature that owns a feature's vocabulary: the feature itself, or the one in `shared_with`."""
+        return self.shared_with(feature) or feature
+
+    def shared_with(self, feature: str) -> str | None:
+        """Returns the feature that a feature's vocabulary names as its owner, or None."""
         vocabulary = getattr(self.features.get(feature), "vocabulary", None)
-        return vocabulary.shared_with or feature if isinstance(vocabulary, Vocabulary) else feature
+        return vocabulary.shared_with if isinstance(vocabulary, Vocabulary) else None
 
     def vocabulary_users(self) -> dict[str, list[str]]:
         """Returns vocabulary owner -> the features that use its vocabulary, including itself, in declaration order."""

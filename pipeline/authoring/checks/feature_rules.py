@@ -167,7 +167,7 @@ def check_shared_vocabularies(loaded: Loaded) -> Iterator[Finding]:
     config = loaded.config.preprocessing_config
     categories = {name: f for name, f in config.features.items() if isinstance(f, CategoryFeature)}
     for name, feature in config.features.items():
-        owner = getattr(getattr(feature, "vocabulary", None), "shared_with", None)
+        owner = config.shared_with(name)
         if owner is not None:
             keys: Keys = (*loaded.config.keys_of(name), "vocabulary", "shared_with")
             if (problem := _owner_problem(name, owner, categories)) is not None:
