@@ -268,7 +268,7 @@ class _Parser:
             return "skip"
 
         # Cells of bytes that are UTF-8 are text; a separator, quote or line end never cuts a character.
-        cells = pa.string() if _is_utf8(data) else pa.binary()
+        cells = pa.string() if _decodes_as_utf8(data) else pa.binary()
         table = pa.csv.read_csv(
             pa.py_buffer(data),
             read_options=pa.csv.ReadOptions(
@@ -298,7 +298,7 @@ class _Parser:
 _NOTHING: tuple[pa.Table, list[Any]] = pa.table({}), []
 
 
-def _is_utf8(data: bytes) -> bool:
+def _decodes_as_utf8(data: bytes) -> bool:
     try:
         return data.isascii() or bool(data.decode())
     except UnicodeDecodeError:
