@@ -30,7 +30,7 @@ from fullpass.preprocessing.features.feature import (
 )
 from fullpass.preprocessing.features.history import lists_of
 from fullpass.preprocessing.features.ids import Vocabulary
-from fullpass.preprocessing.values.convert import Converted, convert_raw, numbers_of, read_numbers
+from fullpass.preprocessing.values.convert import Converted, convert_raw, read_numbers
 from fullpass.preprocessing.values.list_values import is_list, length_mismatch
 
 _SOME, _MOST = 0.01, 0.5
@@ -58,7 +58,7 @@ def check_numbers(sampled: SampledData) -> Iterator[Finding]:
         if name in sample.refused:
             continue
         missing, cells = text.missing_of(name), sample.seen_numbers.get(name, sample.seen_columns[name])
-        if sample.has_all_seen and "" in missing and not numbers_of(missing):
+        if "" in missing and sample.is_counted(missing):  # the counts of `sampled` are without empty cells
             wrong = values.row_is_wrong
         else:
             _, wrong = read_numbers(cells, missing=missing, decimal=text.decimal)

@@ -23,7 +23,7 @@ from fullpass.pipeline.authoring.profile.images import Size, image_sizes, image_
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_values
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.arrow_text import as_mask, joined_rows, null_where
-from fullpass.preprocessing.values.convert import as_declared, to_text
+from fullpass.preprocessing.values.convert import as_declared, numbers_of, to_text
 from fullpass.preprocessing.values.list_values import (
     flatten,
     is_list,
@@ -82,6 +82,14 @@ class Sample:
     def has_all_seen(self) -> bool:
         """Whether every row that was seen is in the sample."""
         return len(self.picked) == self.seen
+
+    def is_counted(self, missing: tuple[str, ...]) -> bool:
+        """Returns whether value counts have the number of every row seen, given the tokens for missing.
+
+        They have not if rows are left out of the sample, or if a token is a number: then it is missing in any spelling,
+        and counts leave out that of the token only.
+        """
+        return self.has_all_seen and not numbers_of(missing)
 
     @property
     def bad_share(self) -> float:

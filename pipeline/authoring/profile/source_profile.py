@@ -28,7 +28,7 @@ from fullpass.pipeline.authoring.profile.sample import Sample, read_sample
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_values
 from fullpass.pipeline.authoring.profile.written_numbers import find_written
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RAW_TRAIN_ROW
-from fullpass.preprocessing.values.convert import numbers_of, read_numbers
+from fullpass.preprocessing.values.convert import read_numbers
 
 _BAD_ENCODING = 0.001
 _LONGEST_NAME = 500
@@ -157,7 +157,7 @@ def _of_all_rows(column: ColumnProfile, sample: Sample, found: FoundSource, enco
     if column.numbers is None or column.like is not None:
         return column
     missing = found.source.missing_of(column.name)
-    as_profiled = sample.has_all_seen and not numbers_of(missing)
+    as_profiled = sample.is_counted(missing)
     if as_profiled:
         numbers, wrong = column.values.row_numbers, column.values.row_is_wrong
     else:

@@ -147,7 +147,7 @@ class ValueCounts:
         new_codes = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1).astype(np.int32)
         texts = tuple(text for text, keep in zip(self.texts, kept, strict=True) if keep)
         rest = ValueCounts(texts, self.counts[kept], new_codes[self.codes], self.decimal)
-        if "_read" in vars(self):
+        if "_read" in vars(self):  # reading is most of the time of a wide table, and a kept value reads the same
             vars(rest)["_read"] = tuple(of_values[kept] for of_values in self._read)
         return rest
 
