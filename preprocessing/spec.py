@@ -141,6 +141,10 @@ def tag_of(value: Any) -> str | None:
     return None
 
 
+SELECTED_BY = "x-selected-by"
+"""Key in the JSON Schema of a union: the field that selects the member; "" if the only key of a mapping does."""
+
+
 @dataclass(frozen=True)
 class SelectedBy:
     """The annotation of a union of models: each value is read as the member that its tag selects.
@@ -159,6 +163,18 @@ class SelectedBy:
         """Returns the schema of the union."""
         members = tuple(Annotated[member, Tag(tag)] for tag, member in self.by_tag(source).items())
         return handler.generate_schema(Annotated[Union[members], Discriminator(self._tag)])  # noqa: UP007
+
+    def __get_pydantic_json_schema__(self, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Returns the JSON Schema of the union, marked as one, with bare tags for members that need no other key."""
+        union = handler(core_schema)
+        union[SELECTED_BY] = self.field or ""
+        if self.bare:
+            members = [handler.resolve_ref_schema(member) for member in union["oneOf"]]
+            alone = (one["properties"] for one in members if {self.field}.issuperset(one.get("required", ())))
+            words = [fields[self.field]["const"] for fields in alone]
+            short = {"type": "string", "enum": words, "description": f"Short for {{{self.field}: ...}}."}
+            union["oneOf"] = [*union["oneOf"], short]
+        return union
 
     def by_tag(self, union: Any) -> dict[str, Any]:
         """Returns tag -> member of a union."""

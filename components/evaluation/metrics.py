@@ -90,6 +90,12 @@ def class_of(name: str) -> tuple[str, str] | None:
 
 _COVERAGE = re.compile(r"coverage\[(0\.\d+)\]")
 
+METRIC_PATTERNS: Mapping[str, str] = {
+    _OF_A_CLASS.pattern: "the metric of one class, such as recall[CLASS]",
+    _COVERAGE.pattern: "the coverage of one quantile, such as coverage[0.9]",
+}
+"""Regular expression of metrics that are named with an argument -> description."""
+
 
 def level_of(name: str) -> float | None:
     """Returns the level of a metric of one quantile, `coverage[LEVEL]`; None for any other name.

@@ -16,7 +16,13 @@ import jinja2
 from fullpass.base.files import write_atomically
 from fullpass.components.evaluation.metrics import DEFAULT_METRICS, METRICS
 from fullpass.components.ingest.sources.formats import FORMATS
-from fullpass.pipeline.authoring.loading.json_schema import TAGS, Schema, describe_forms, json_schema, resolve
+from fullpass.pipeline.authoring.loading.json_schema import (
+    Schema,
+    common_tag,
+    describe_forms,
+    json_schema,
+    resolve,
+)
 from fullpass.pipeline.authoring.loading.yaml_examples import EXAMPLES
 from fullpass.pipeline.exit_codes import ExitCode
 from fullpass.preprocessing.dates.date_format import DIRECTIVES, PARTS, SPECIAL_FORMATS
@@ -24,7 +30,7 @@ from fullpass.preprocessing.expressions.expression import function_table
 from fullpass.preprocessing.features.feature import FEATURE_TYPES
 from fullpass.preprocessing.features.sequences import SequenceSpec
 from fullpass.preprocessing.features.transforms import NumberTransform, VectorTransform
-from fullpass.preprocessing.spec import members_by_tag
+from fullpass.preprocessing.spec import SELECTED_BY, members_by_tag
 
 _ELSEWHERE = {
     "features": "transforms.md",
@@ -143,7 +149,7 @@ def _exit_codes() -> str:
 def _sections(path: str, section: Schema, schema: Schema, *, level: int) -> Iterator[str]:
     """Yields heading, text, example and table of a section and of its subsections."""
     members = _members(section, schema)
-    tag = _tag(members) if len(members) > 1 else None
+    tag = common_tag(members) if len(members) > 1 else None
     if not members:
         lists = [form["items"] for form in resolve(section, schema) if isinstance(form.get("items"), dict)]
         for item in lists:
@@ -217,10 +223,6 @@ def _values(section: Schema, schema: Schema) -> list[Schema]:
 def _members(section: Schema, schema: Schema) -> list[Schema]:
     """Returns the forms of a section that are mappings with fixed keys."""
     return [form for form in resolve(section, schema) if form.get("properties")]
-
-
-def _tag(members: list[Schema]) -> str | None:
-    return next((tag for tag in TAGS if all("const" in form["properties"].get(tag, {}) for form in members)), None)
 
 
 def _transforms(schema: Schema) -> dict[str, tuple[Schema, str]]:
@@ -318,8 +320,7 @@ def _default(field: Schema, required: bool) -> str:
     if required:
         return "required"
     value = field.get("default", {})
-    tag = next((tag for tag in TAGS if isinstance(value, dict) and tag in value), None)
-    if tag is not None:
+    if tag := field.get(SELECTED_BY):
         value = {tag: value[tag]}
     # The table of a section shows its defaults.
     return "" if "$ref" in field else f"`{_flow(value)}`"

@@ -16,23 +16,17 @@ from fullpass.pipeline.authoring.loading.json_schema import (
     accepted_words,
     accepts,
     describe_forms,
+    forms_at,
     schemas_at,
+    selected_by,
+    tags_of,
     value_at,
 )
-from fullpass.pipeline.authoring.loading.problems import Keys, Problem, format_path, keys_match
+from fullpass.pipeline.authoring.loading.problems import Keys, Problem, format_path
 from fullpass.pipeline.authoring.loading.yaml_examples import example_at
 from fullpass.pipeline.authoring.loading.yaml_tree import Tree
 from fullpass.pipeline.printing import shortened
 
-# Paths with several forms, distinguished by a key. Pydantic adds that key's value to the paths below.
-_UNIONS: Mapping[str, str] = {
-    "features.*": "type",
-    "sequences.*.columns.*": "type",
-    "model": "kind",
-    "data.source": "format",
-    "data.split": "method",
-}
-_TRANSFORM = "features.*.transforms[*]"
 _ABSENT = ("missing", "too_short")
 """Error types for a key that is not in the file; too_short applies if an absent key counts as an empty section."""
 _NO_SUCH_FORM = ("union_tag_invalid", "union_tag_not_found")
@@ -54,7 +48,7 @@ def problems_of(error: ValidationError, tree: Tree, schema: Schema, examples: Ma
     file = _File(tree.data, schema, examples)
     found: dict[Keys, list[ErrorDetails]] = {}
     for details in error.errors(include_url=False):
-        found.setdefault(_path(details, tree.data), []).append(details)
+        found.setdefault(_path(details, file), []).append(details)
     return [
         Problem(format_path(keys), tree.line(keys), _message(keys, details, file))
         for keys, details in found.items()
@@ -77,27 +71,28 @@ def received(value: Any) -> str:
     return f"a list of {len(value)}" if value else "an empty list"
 
 
-def union_tag(keys: Keys) -> str | None:
-    """Returns the key that distinguishes the forms at `keys` (`type` for a feature), or None."""
-    return next((tag for pattern, tag in _UNIONS.items() if keys_match(pattern, keys)), None)
-
-
-def _path(details: ErrorDetails, data: Any) -> Keys:
+def _path(details: ErrorDetails, file: _File) -> Keys:
     """Returns the path in the file: pydantic's path without the names of union members."""
+    data = file.data
     keys: Keys = ()
     tagged: Keys | None = None
     last = len(details["loc"]) - 1
     for i, part in enumerate(details["loc"]):
-        if keys != tagged and union_tag(keys) is not None:
+        selector = _selector(keys, file)
+        if keys != tagged and selector:
             tagged = keys
         elif _holds(data, part):
             data, keys = data[part], (*keys, part)
-        elif keys_match(_TRANSFORM, keys) or (i == last and details["type"] in _ABSENT):
+        elif selector == "" or (i == last and details["type"] in _ABSENT):
             data, keys = None, (*keys, part)
-    tag = union_tag(keys)
-    if details["type"] in _NO_SUCH_FORM and tag is not None and _holds(data, tag):
-        return (*keys, tag)
+    selector = _selector(keys, file)
+    if details["type"] in _NO_SUCH_FORM and selector and _holds(data, selector):
+        return (*keys, selector)
     return keys
+
+
+def _selector(keys: Keys, file: _File) -> str | None:
+    return selected_by(file.schema, keys, file.data)
 
 
 def _holds(data: Any, part: str | int) -> bool:
@@ -180,12 +175,13 @@ _ALSO_CALLED = {
 
 
 def _unknown_form(keys: Keys, value: Any, file: _File) -> str:
-    if keys_match(_TRANSFORM, keys):
-        return _unknown_transform(value, accepted_names(schemas_at(file.schema, keys, file.data)))
-    owner = keys if union_tag(keys) else keys[:-1]
-    tag = union_tag(owner) or ""
-    members = [form["properties"] for form in schemas_at(file.schema, owner, None) if tag in form.get("properties", {})]
-    words = [member[tag]["const"] for member in members]
+    if _selector(keys, file) == "":
+        noun = next(str(key).removesuffix("s") for key in reversed(keys) if isinstance(key, str))
+        return _unknown_name(noun, value, accepted_names(schemas_at(file.schema, keys, file.data)))
+    owner = keys if _selector(keys, file) else keys[:-1]
+    tag = _selector(owner, file) or ""
+    forms = forms_at(file.schema, owner, file.data)
+    words = [tags[tag] for form in forms if tag in (tags := tags_of(form))]
     accepted = f"Accepted: {', '.join(words)}."
     if isinstance(value, str) and value not in words:
         meant = next((word for word in words if value.casefold() in _ALSO_CALLED.get(word, ())), value)
@@ -195,13 +191,13 @@ def _unknown_form(keys: Keys, value: Any, file: _File) -> str:
     return f"Received: {received(value)}. Accepted {tag}s: {', '.join(words)}.{_example(owner, file)}"
 
 
-def _unknown_transform(value: Any, names: list[str]) -> str:
+def _unknown_name(noun: str, value: Any, names: list[str]) -> str:
     if isinstance(value, Mapping) and len(value) > 1:
-        return f"one transform per item. Received: {', '.join(value)}. Begin each with a dash of its own."
+        return f"one {noun} per item. Received: {', '.join(value)}. Begin each with a dash of its own."
     name = next(iter(value), None) if isinstance(value, Mapping) else value
     if isinstance(name, str):
-        return f'unknown transform "{_short(name)}".{did_you_mean(name, names)} Accepted: {", ".join(names)}.'
-    return f"Received: {received(value)}. Accepted transforms: {', '.join(names)}."
+        return f'unknown {noun} "{_short(name)}".{did_you_mean(name, names)} Accepted: {", ".join(names)}.'
+    return f"Received: {received(value)}. Accepted {noun}s: {', '.join(names)}."
 
 
 def _not_null(forms: list[Schema]) -> list[Schema]:

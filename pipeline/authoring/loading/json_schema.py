@@ -3,19 +3,17 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from fullpass.components.evaluation.metrics import METRICS, OF_A_CLASS
+from fullpass.components.evaluation.metrics import METRIC_PATTERNS, METRICS
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.pipeline.config import PIPELINE_NAME, PipelineConfig
 from fullpass.preprocessing.dates.date_format import PARTS
-from fullpass.preprocessing.spec import DURATION, IMPORT_PATH, VARIABLE
+from fullpass.preprocessing.spec import DURATION, IMPORT_PATH, SELECTED_BY, VARIABLE
 
 Schema = dict[str, Any]
 """A JSON Schema, or a part of one."""
-TAGS = ("type", "kind", "format", "method")
-"""Keys whose value selects one of several forms of a mapping."""
-_OF_A_CLASS = rf"^({'|'.join(OF_A_CLASS)})\[.+\]$"
+_METRICS = {f"^{pattern}$": description for pattern, description in METRIC_PATTERNS.items()}
 _PATTERNS = {
-    _OF_A_CLASS: "the metric of one class, such as recall[CLASS]",
+    **_METRICS,
     IMPORT_PATH: "an import path such as package.module:function",
     DURATION: "a duration such as 30s, 10m, 6h or 2d",
     VARIABLE: "the name of an environment variable",
@@ -33,11 +31,8 @@ def json_schema() -> Schema:
     """
     schema = PipelineConfig.model_json_schema()
     defs = schema["$defs"]
-    _allow_bare(schema["properties"]["features"]["additionalProperties"], "type", defs)
-    _allow_bare(defs["SequenceSpec"]["properties"]["columns"]["additionalProperties"], "type", defs)
-    _allow_bare(schema["properties"]["model"], "kind", defs)
-    of_class = {"type": "string", "pattern": _OF_A_CLASS}
-    metrics = {"anyOf": [{"type": "string", "enum": list(METRICS)}, of_class]}
+    with_argument = [{"type": "string", "pattern": pattern} for pattern in _METRICS]
+    metrics = {"anyOf": [{"type": "string", "enum": list(METRICS)}, *with_argument]}
     defs["EvaluationConfig"]["properties"]["metrics"]["items"] = metrics
     defs["EvaluationConfig"]["properties"]["thresholds"]["propertyNames"] = metrics
     defs["DateFeature"]["properties"]["parts"]["items"] = {"type": "string", "enum": list(PARTS)}
@@ -48,27 +43,35 @@ def json_schema() -> Schema:
     }
 
 
-def _allow_bare(union: Schema, tag: str, defs: Schema) -> None:
-    """Adds the short form, a bare word, for every member of a union whose only required key is its tag."""
-    members = [defs[member["$ref"].rpartition("/")[2]] for member in union["oneOf"]]
-    words = [member["properties"][tag]["const"] for member in members if member["required"] == [tag]]
-    union["oneOf"].append({"type": "string", "enum": words, "description": f"Short for {{{tag}: ...}}."})
-
-
 def schemas_at(root: Schema, keys: Keys, data: Any) -> list[Schema]:
-    """Returns the forms accepted at `keys`; the type or kind that a mapping around it names narrows them.
+    """Returns the forms accepted at `keys` that fit the value there, and all of them if none does.
 
     Args:
         data: The content of the file, which holds the type or kind that a mapping names.
     """
+    return _fitting(forms_at(root, keys, data), value_at(data, keys))
+
+
+def forms_at(root: Schema, keys: Keys, data: Any) -> list[Schema]:
+    """Returns all forms accepted at `keys`; the types or kinds that the mappings around it name narrow them."""
     here = list(resolve(root, root))
-    for key in keys:
-        fitting = [form for form in here if _fits(form, data)]
-        children = [_child(form, key) for form in fitting or here]
-        here = [form for child in children if child is not None for form in resolve(child, root)]
-        data = value_at(data, (key,))
-    fitting = [form for form in here if _fits(form, data)]
-    return fitting or here
+    for i, key in enumerate(keys):
+        children = _children(_fitting(here, value_at(data, keys[:i])), key)
+        here = [form for child in children for form in resolve(child, root)]
+    return here
+
+
+def selected_by(root: Schema, keys: Keys, data: Any) -> str | None:
+    """Returns the key that selects a form at `keys`; "" if the only key of a mapping does, None if nothing does.
+
+    Args:
+        data: As of `schemas_at`.
+    """
+    if not keys:
+        return None
+    children = _children(schemas_at(root, keys[:-1], data), keys[-1])
+    fields = (part[SELECTED_BY] for child in children for part in _parts(child, root) if SELECTED_BY in part)
+    return next(fields, None)
 
 
 def accepted_keys(forms: Iterable[Schema]) -> list[str]:
@@ -108,18 +111,28 @@ def describe_forms(forms: Iterable[Schema], root: Schema) -> str:
 
 def resolve(schema: Schema, root: Schema) -> Iterator[Schema]:
     """Yields the forms that a schema allows, with references and alternatives resolved."""
-    if "$ref" in schema:
-        yield from resolve(root["$defs"][schema["$ref"].rpartition("/")[2]], root)
-    elif "anyOf" in schema or "oneOf" in schema:
-        for form in [*schema.get("anyOf", []), *schema.get("oneOf", [])]:
-            yield from resolve(form, root)
-    else:
-        yield schema
+    return (part for part in _parts(schema, root) if not {"$ref", "anyOf", "oneOf"} & part.keys())
+
+
+def _parts(schema: Schema, root: Schema) -> Iterator[Schema]:
+    """Yields a schema, the schemas that it refers to, and its alternatives."""
+    yield schema
+    referred = [root["$defs"][schema["$ref"].rpartition("/")[2]]] if "$ref" in schema else []
+    for part in [*referred, *schema.get("anyOf", []), *schema.get("oneOf", [])]:
+        yield from _parts(part, root)
+
+
+def tags_of(form: Schema) -> dict[str, str]:
+    """Returns the keys of a form that have a single value, and the value: those that select it in a union."""
+    return {key: field["const"] for key, field in form.get("properties", {}).items() if "const" in field}
+
+
+def _fitting(forms: list[Schema], data: Any) -> list[Schema]:
+    return [form for form in forms if _fits(form, data)] or forms
 
 
 def _fits(form: Schema, data: Any) -> bool:
-    properties = form.get("properties", {})
-    tags = {tag: properties[tag]["const"] for tag in TAGS if "const" in properties.get(tag, {})}
+    tags = tags_of(form)
     if not isinstance(data, Mapping):
         return not isinstance(data, str) or not tags or data in tags.values()
     if form.get("type") != "object" or any(data.get(tag, word) != word for tag, word in tags.items()):
@@ -131,6 +144,10 @@ def _sole_key(form: Schema) -> list[str]:
     """Returns the key of a form that is written as {name: ...}, like a transform."""
     keys = list(form.get("properties", {}))
     return keys if len(keys) == 1 and form.get("required") == keys else []
+
+
+def _children(forms: Iterable[Schema], key: str | int) -> list[Schema]:
+    return [child for form in forms if (child := _child(form, key)) is not None]
 
 
 def _child(form: Schema, key: str | int) -> Schema | None:
@@ -157,13 +174,16 @@ def _describe_mappings(forms: list[Schema]) -> str:
     mappings = [form for form in forms if form.get("properties")]
     if not mappings:
         return ""
-    tags = {tag for tag in TAGS if all("const" in form["properties"].get(tag, {}) for form in mappings)}
-    for tag in sorted(tags):
-        words = ", ".join(form["properties"][tag]["const"] for form in mappings)
-        return f"a mapping with the key {tag}: {words}"
+    if tag := common_tag(mappings):
+        return f"a mapping with the key {tag}: {', '.join(tags_of(form)[tag] for form in mappings)}"
     keys = accepted_keys(mappings)
     more = ", ..." if len(keys) > _MOST_NAMES else ""
     return f"a mapping with the key{'s' if len(keys) > 1 else ''} {', '.join(keys[:_MOST_NAMES])}{more}"
+
+
+def common_tag(mappings: Iterable[Schema]) -> str | None:
+    """Returns the key that distinguishes mappings with fixed keys, or None."""
+    return min(set.intersection(*(set(tags_of(form)) for form in mappings)), default=None)
 
 
 def _describe_one(form: Schema, root: Schema) -> str:
