@@ -13,7 +13,6 @@ from fullpass.components.evaluation.metrics import Metric, class_of, metric_name
 from fullpass.components.evaluation.slice_states import MOST_SLICES
 from fullpass.trainer.insight.words import too_good_words
 
-_NEEDS_TWO_CLASSES = ("auc", "auc_pr")
 _TOO_MANY = f"{{}} has more than {MOST_SLICES:,} combinations of values"
 _SHOWN = 6
 """Largest number of failed slices that are named per metric."""
@@ -27,6 +26,7 @@ class Measured:
         baseline: Value of the last blessed model, if there is one.
         error: Standard error of the value.
         not_compared: Why the value and that of the last blessed model cannot be compared; "" if they can.
+        uncounted: Why the metric is computed on no rows; "" if it is.
     """
 
     metric: str
@@ -36,6 +36,7 @@ class Measured:
     passed: bool
     error: float = math.nan
     not_compared: str = ""
+    uncounted: str = ""
 
     @property
     def half_width(self) -> float | None:
@@ -118,7 +119,7 @@ def read_verdict(evaluation_uri: str, config: EvaluationConfig, *, blessed: bool
 
 def with_suspicion(verdict: Verdict, record: Mapping[str, Any]) -> Verdict:
     """Returns the verdict with a note if the model is too good; record: the content of training.json."""
-    words = too_good_words({m.metric: m.value for m in verdict.metrics}, record)
+    words = too_good_words({m.metric: m.value for m in verdict.metrics if _metric(m.metric).tells_all}, record)
     return replace(verdict, notes=(*verdict.notes, words)) if words else verdict
 
 
@@ -310,22 +311,22 @@ def measure(name: str, rows: MeasuredRows, threshold: Bounds | None) -> Measured
     """Compares a metric of the new model with its threshold and with the last blessed model."""
     value, baseline = rows.values[name], rows.baseline.get(name, math.nan) if rows.baseline else None
     error = rows.errors.get(name, math.nan)
-    not_compared = rows.not_compared.get(name, "")
+    not_compared, uncounted = (of.get(name, "") for of in (rows.not_compared, rows.uncounted))
     if threshold is None:
-        return Measured(name, value, baseline, "", True, error, not_compared)
+        return Measured(name, value, baseline, "", True, error, not_compared, uncounted)
     inside = not (math.isnan(value) or _is_low(value, error, threshold) or _is_high(value, error, threshold))
     worse = _worse_than_blessed(name, value, baseline, threshold, rows.difference_errors.get(name, math.nan))
     passed = inside and not worse and not (not_compared and threshold.not_worse_than is not None)
-    return Measured(name, value, baseline, _required(threshold), passed, error, not_compared)
+    return Measured(name, value, baseline, _required(threshold), passed, error, not_compared, uncounted)
 
 
 def _undefined_failed(measured: Measured) -> Measured:
-    """Marks a metric of all rows as failed if it needs two classes and the rows have only one.
+    """Marks a metric of all rows as failed if they lack the rows that it needs.
 
     With or without bounds, a model is not blessed by a split that cannot show whether it is better than chance.
     """
-    undefined = measured.metric in _NEEDS_TWO_CLASSES and math.isnan(measured.value)
-    return replace(measured, required=measured.required or "a value", passed=False) if undefined else measured
+    lacking = _metric(measured.metric).needs is not None and math.isnan(measured.value) and not measured.uncounted
+    return replace(measured, required=measured.required or "a value", passed=False) if lacking else measured
 
 
 def _required(threshold: Bounds) -> str:
@@ -411,13 +412,11 @@ def _beyond_chance(threshold: Bounds) -> str:
 def _not_a_number(measured: Measured) -> str:
     needs = _metric(measured.metric).needs
     why = f"there are no {needs}, or the model diverged" if needs else "the model diverged"
-    if measured.metric in _NEEDS_TWO_CLASSES:
-        why = "the eval split holds one class only, or the model diverged"
     if measured.metric == "precision":
         why = "the model predicts no row as positive, or diverged"
     if class_of(measured.metric):
         why = f"the model has no such class or never predicts it, {why}"
-    return f"{measured.metric} is not a number: {why}"
+    return f"{measured.metric} is not a number: {measured.uncounted or why}"
 
 
 def _metric(name: str) -> Metric:

@@ -64,6 +64,7 @@ def measured_of(
     doubt = reference_doubt(record or {}, baselines)
     measurements = accumulator.measure(state)
     not_compared = dict.fromkeys(accumulator.metrics, not_measured) if not_measured else accumulator.not_compared(state)
+    uncounted = accumulator.uncounted(state)
     measured = []
     for key in sorted(state.indices, key=lambda key: (key.entry, key.newest, key.values)):
         columns = accumulator.slices[key.entry] if key.entry >= 0 else ()
@@ -82,6 +83,7 @@ def measured_of(
                 doubt if key.entry < 0 and not key.newest else "",
                 tuple(map(reference_words, baselines)) if key.entry < 0 and not key.newest else (),
                 not_compared,
+                uncounted,
             )
         )
     return measured

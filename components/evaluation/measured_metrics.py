@@ -26,6 +26,7 @@ class MeasuredRows:
             is.
         baselines: Of all rows, how each baseline of a forecast compares with the model, as text for people.
         not_compared: Metric -> why its two values do not compare, or why the last blessed model was not measured.
+        uncounted: Metric -> why it is computed on no rows at all.
     """
 
     keys: tuple[tuple[str, str], ...]
@@ -38,6 +39,7 @@ class MeasuredRows:
     doubt: str = ""
     baselines: tuple[str, ...] = ()
     not_compared: Mapping[str, str] = field(default_factory=dict)
+    uncounted: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def examples(self) -> int:

@@ -15,28 +15,31 @@ class Metric:
     Attributes:
         higher_is_better: None if the best value is in between. Such a metric can have bounds, and cannot be compared as
             better or worse.
-        needs: Rows without which the metric is undefined for any model; None if it is defined on all rows.
+        needs: Rows without which the metric is undefined for any model; None if it is defined on all rows. With or
+            without bounds, rows that lack them bless no model: they cannot show whether it is better than chance.
+        tells_all: Whether the best value means that nearly every row is predicted right, unlike a recall of 1.
     """
 
     tasks: tuple[Task, ...]
     higher_is_better: bool | None
     needs: str | None = None
+    tells_all: bool = False
 
 
 TOP = (2, 3, 5, 10)
 """Numbers of likeliest classes among which the label may be, of the metrics `top_K_accuracy`."""
 METRICS: Mapping[str, Metric] = {
-    "auc": Metric(("binary", "multilabel"), True, needs="rows of both classes"),
-    "auc_pr": Metric(("binary", "multilabel"), True, needs="rows of both classes"),
-    "accuracy": Metric(("binary",), True),
+    "auc": Metric(("binary", "multilabel"), True, needs="rows of both classes", tells_all=True),
+    "auc_pr": Metric(("binary", "multilabel"), True, needs="rows of both classes", tells_all=True),
+    "accuracy": Metric(("binary",), True, tells_all=True),
     "precision": Metric(("binary", "multilabel"), True),
     "recall": Metric(("binary", "multilabel"), True, needs="positive rows"),
     "f1": Metric(("binary", "multilabel"), True),
-    "balanced_accuracy": Metric(("binary", "multiclass"), True),
-    "mcc": Metric(("binary", "multiclass"), True),
+    "balanced_accuracy": Metric(("binary", "multiclass"), True, tells_all=True),
+    "mcc": Metric(("binary", "multiclass"), True, tells_all=True),
     "log_loss": Metric(("binary", "multilabel"), False),
     "calibration": Metric(("binary",), None, needs="positive rows"),
-    "multiclass_accuracy": Metric(("multiclass",), True),
+    "multiclass_accuracy": Metric(("multiclass",), True, tells_all=True),
     **{f"top_{k}_accuracy": Metric(("multiclass",), True) for k in TOP},
     "macro_precision": Metric(("multiclass", "multilabel"), True),
     "macro_recall": Metric(("multiclass", "multilabel"), True),
@@ -44,8 +47,8 @@ METRICS: Mapping[str, Metric] = {
     "weighted_precision": Metric(("multiclass", "multilabel"), True),
     "weighted_recall": Metric(("multiclass", "multilabel"), True),
     "weighted_f1": Metric(("multiclass", "multilabel"), True),
-    "macro_auc": Metric(("multiclass",), True, needs="rows of two classes"),
-    "weighted_auc": Metric(("multiclass",), True, needs="rows of two classes"),
+    "macro_auc": Metric(("multiclass",), True, needs="rows of two classes", tells_all=True),
+    "weighted_auc": Metric(("multiclass",), True, needs="rows of two classes", tells_all=True),
     "multiclass_log_loss": Metric(("multiclass",), False),
     "mse": Metric(("regression",), False),
     "rmse": Metric(("regression",), False),
@@ -54,8 +57,8 @@ METRICS: Mapping[str, Metric] = {
     "smape": Metric(("regression",), False),
     "wape": Metric(("regression",), False, needs="labels other than 0"),
     "bias": Metric(("regression",), None),
-    "r2": Metric(("regression",), True, needs="labels that differ"),
-    "explained": Metric(("regression",), True, needs="labels that differ"),
+    "r2": Metric(("regression",), True, needs="labels that differ", tells_all=True),
+    "explained": Metric(("regression",), True, needs="labels that differ", tells_all=True),
     "poisson_deviance": Metric(("regression",), False),
     "rmsle": Metric(("regression",), False),
     "pinball": Metric(("regression",), False),

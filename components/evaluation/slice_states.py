@@ -310,6 +310,12 @@ class SliceAccumulator:
         names = [name for name in self.metrics if name in OF_QUANTILES] if len(levels) > 1 else []
         return dict.fromkeys(names, "the quantiles of the last blessed model have other levels")
 
+    def uncounted(self, state: SliceState) -> dict[str, str]:
+        """Returns the metrics that are computed on no rows of the new model, each with the reason."""
+        too_many = len(state.classes[0]) > MOST_CURVES
+        names = [name for name in self.metrics if is_one_vs_rest(name)] if too_many else []
+        return dict.fromkeys(names, f"the areas of more than {MOST_CURVES} classes are not computed")
+
     def curves(self, state: SliceState) -> list[Curves | None]:
         """Returns the curves of each model over all rows; empty if no metric needs histograms of all classes."""
         if not self._has_areas or self._one_vs_rest:

@@ -9,7 +9,6 @@ from fullpass.trainer.config import VALIDATION
 TOO_GOOD = 0.999
 _ALONE = 0.99
 _OF_CLASSES = ("accuracy", "multiclass_accuracy")
-_JUDGED = ("auc", "auc_pr", *_OF_CLASSES, "balanced_accuracy", "mcc", "macro_auc", "weighted_auc", "explained", "r2")
 _FEWER_ERRORS = 0.1
 _SHOWN = 3
 
@@ -20,6 +19,10 @@ def too_good_words(values: Mapping[str, float], record: Mapping[str, Any]) -> st
     The evidence is that a feature alone predicts the label, or else that the model relies on features beyond chance.
     An accuracy counts only if the model makes a tenth of the errors of the most frequent class.
 
+    Args:
+        values: Metrics whose best value, 1, means that nearly every row is predicted right.
+        record: The content of training.json.
+
     Example:
         >>> alone = {"feature": "paid", "column": "paid_at", "value": 0.9998, "rows": 900}
         >>> too_good_words({"auc": 0.9996}, {"alone": [alone]})[:78]
@@ -29,8 +32,8 @@ def too_good_words(values: Mapping[str, float], record: Mapping[str, Any]) -> st
     errors = 1 - max(rows) / sum(rows) if sum(rows) else 1.0
     reached = [
         name
-        for name in _JUDGED
-        if values.get(name, 0.0) >= TOO_GOOD and (name not in _OF_CLASSES or 1 - values[name] <= _FEWER_ERRORS * errors)
+        for name, value in values.items()
+        if value >= TOO_GOOD and (name not in _OF_CLASSES or 1 - value <= _FEWER_ERRORS * errors)
     ]
     evidence = _evidence(record)
     if not (reached and evidence):

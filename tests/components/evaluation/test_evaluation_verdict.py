@@ -1,12 +1,23 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from fullpass.components.evaluation.confidence import quantile
 from fullpass.components.evaluation.config import EvaluationConfig, Threshold
-from fullpass.components.evaluation.evaluation_verdict import is_blessed, judge_metrics, measure, reason
+from fullpass.components.evaluation.evaluation_verdict import (
+    is_blessed,
+    judge_metrics,
+    measure,
+    reason,
+    with_suspicion,
+)
+from fullpass.components.evaluation.measure_rows import measure_rows
 from fullpass.components.evaluation.measured_metrics import FILE, MeasuredRows, measured_json, read_measured, text_of
+from fullpass.components.evaluation.metrics import DEFAULT_METRICS, METRICS, OF_A_CLASS, metric_named
+from fullpass.components.evaluation.scored_rows import Scored
+from tests.components.evaluation.measured_rows import scored_by
 
 
 def judged(name, value, baseline, threshold):
@@ -169,7 +180,57 @@ def test_an_eval_split_of_one_class_blesses_nothing(metric, thresholds):
     values = {metric: math.nan, "log_loss": 0.1, "example_count": 500.0}
     assert not is_blessed([MeasuredRows((), values)], config)
     verdict = judge_metrics([MeasuredRows((), values)], config, blessed=False)
-    assert verdict.reasons == (f"{metric} is not a number: the eval split holds one class only, or the model diverged",)
+    assert verdict.reasons == (f"{metric} is not a number: there are no rows of both classes, or the model diverged",)
+
+
+NEEDED = [(task, name) for name, its in METRICS.items() if its.needs for task in its.tasks]
+NEEDED += [(task, f"{name}[cat]") for name, its in OF_A_CLASS.items() if its.needs for task in its.tasks]
+
+
+def rows_of_one_kind(task):
+    """Rows that define no metric that needs rows: of one class, none positive or a cat; equal labels of 0."""
+    labels, scores = np.zeros(200), np.linspace(0.1, 0.3, 200)
+    if task == "multiclass":
+        scores = np.stack([1 - scores, scores, 0 * scores], axis=1)
+    if task == "multilabel":
+        labels, scores = np.zeros((200, 3)), np.stack([scores] * 3, axis=1)
+    return scored_by(Scored(labels, np.ones(200), scores, classes=("ape", "bear", "cat")))
+
+
+@pytest.mark.parametrize(("task", "metric"), NEEDED)
+def test_a_metric_that_lacks_the_rows_it_needs_blesses_no_model_of_any_task(task, metric):
+    measured = measure_rows((metric,), (), [rows_of_one_kind(task)]).measured
+    asked_or_not = [{"metrics": [metric]}, {"metrics": [metric], "thresholds": {metric: {"min": -9, "max": 99}}}]
+    for config in map(EvaluationConfig.model_validate, asked_or_not):
+        assert math.isnan(measured[0].values[metric]) and not is_blessed(measured, config)
+        [why] = judge_metrics(measured, config, blessed=False).reasons
+        assert f"{metric} is not a number" in why and f"there are no {metric_named(metric).needs}" in why
+
+
+@pytest.mark.parametrize("task", DEFAULT_METRICS)
+def test_rows_of_one_class_are_refused_by_the_default_metrics(task):
+    config = EvaluationConfig.model_validate({"metrics": list(DEFAULT_METRICS[task])})
+    measured = measure_rows(config.metrics, (), [rows_of_one_kind(task)]).measured
+    assert is_blessed(measured, config) == (task == "regression")  # an error of equal labels is an error
+
+
+def test_more_classes_than_have_areas_are_no_fault_of_the_rows():
+    labels, names = np.arange(600) % 60 * 1.0, tuple(map(str, range(60)))
+    scored = Scored(labels, np.ones(600), np.eye(60)[labels.astype(int)], classes=names)
+    rows = measure_rows(DEFAULT_METRICS["multiclass"], (), [scored_by(scored)]).measured
+    assert math.isnan(rows[0].values["macro_auc"])
+    assert is_blessed(rows, EvaluationConfig.model_validate({"metrics": list(DEFAULT_METRICS["multiclass"])}))
+    bounds = EvaluationConfig.model_validate({"thresholds": {"macro_auc": {"min": 0.5}}})
+    [why] = judge_metrics(rows, bounds, blessed=False).reasons
+    assert why == "macro_auc is not a number: the areas of more than 50 classes are not computed"
+
+
+def test_only_metrics_that_say_how_many_rows_are_right_make_a_model_too_good():
+    record = {"alone": [{"feature": "paid", "column": "paid_at", "value": 0.9998, "rows": 900}]}
+    rows = [MeasuredRows((), {"recall": 1.0, "log_loss": 1.0, "auc": 0.9996, "example_count": 900.0})]
+    for names, said in ((("recall", "log_loss"), ""), (("recall", "auc"), "too good: auc is 0.9996")):
+        verdict = judge_metrics(rows, EvaluationConfig.model_validate({"metrics": names}), blessed=True)
+        assert "".join(with_suspicion(verdict, record).notes)[: len(said) or None] == said
 
 
 def test_a_measure_that_needs_no_second_class_may_be_undefined_where_nothing_is_asked_of_it():
