@@ -211,8 +211,13 @@ class Cluster:
 
 
 def task_details(run: Any) -> Sequence[Any]:
-    """Returns the nodes of a run (kfp's V2beta1PipelineTaskDetail): tasks, their drivers, and their attempts."""
-    return (run.run_details.task_details if run.run_details else None) or ()
+    """Returns the nodes of a run (kfp's V2beta1PipelineTaskDetail): tasks, their drivers, and their attempts.
+
+    2.17 adds entries of its cache, which have an id of the metadata and times, but no name. A node that was not reached
+    has a name but no state.
+    """
+    details = (run.run_details.task_details if run.run_details else None) or ()
+    return [task for task in details if task.display_name]
 
 
 def _check_length(kind: str, name: str) -> None:

@@ -117,7 +117,7 @@ def wait(
                 say(line)
             if run.state in ENDED:
                 return run
-            before, seen = seen, sorted((task.display_name, task.state) for task in task_details(run))
+            before, seen = seen, sorted((task.display_name, task.state or "") for task in task_details(run))
             if seen != before:
                 changed = time.monotonic()
             elif time.monotonic() - changed >= stuck and any(state == "PENDING" for _, state in seen):

@@ -1,6 +1,7 @@
 """A fake API server of Kubeflow Pipelines on loopback, which keeps the objects that it receives.
 
-`refusals.json` holds answers with which the real server refuses a request, as its sources write them. References are to
+`refusals.json` holds answers with which the real server refuses a request, as its sources write them; `recorded/` holds
+whole answers of the API server of 2.17.0 with Argo 4.0.5 on kube-apiserver 1.35.4. References are to
 github.com/kubeflow/pipelines, tag 2.5.0, below backend/src/apiserver.
 """
 
@@ -37,6 +38,14 @@ class Refused(Exception):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.status, self.body = REFUSALS[name]["status"], json.dumps(REFUSALS[name]["body"])
+
+
+RECORDED = Path(__file__).with_name("recorded")
+
+
+def recorded(name: str) -> dict[str, Any]:
+    """The whole answer of the real server for a run: `while-it-runs`, `succeeded`, `failed-ingest`, `oomkilled`."""
+    return json.loads((RECORDED / f"{name}.json").read_text())
 
 
 WORKFLOW = "toy-x7k2p"

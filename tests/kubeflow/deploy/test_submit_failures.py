@@ -9,7 +9,7 @@ from fullpass.kubeflow.compile.package import Package
 from fullpass.kubeflow.deploy.api_requests import Cluster
 from fullpass.kubeflow.deploy.connection import client
 from fullpass.kubeflow.deploy.submit import RunSettings, failures, start, wait
-from tests.kubeflow.deploy.server import detail, failed_driver, failed_run, node_id, pod
+from tests.kubeflow.deploy.server import detail, failed_driver, failed_run, node_id, pod, recorded
 
 RETRIED = "retry-system-container-impl"
 
@@ -73,6 +73,22 @@ def test_a_failed_driver_is_told_of_by_its_log_though_no_detail_names_its_pod(cl
     server.logs.clear()
     [told, *_] = ended(cluster, server, package, fields)
     assert told.startswith("first: failed, and its log cannot be read")
+
+
+NODES = (
+    "find-inputs", "ingest", "schema", "statistics-gen", "transform", "trainer", "example-validator", "data-gate",
+    "schema-comparison", "span-comparison", "last-blessed-model", "end-last-blessed-model", "parity", "evaluator",
+    "import-last-blessed-model", "serving-check", "pusher", "report",
+)  # fmt: skip
+
+
+def test_a_recorded_failure_is_told_by_the_sentence_of_its_node(cluster, server, package):
+    server.progress = [recorded("failed-ingest")]
+    for hashed in (3116642938, 2230123418, 2651508946):  # executor(0) of tasks that succeeded
+        server.logs[f"taxi-bad-xqcms-system-container-impl-{hashed}"] = "I1128 launcher_v2.go:190] publish success.\n"
+    server.logs["taxi-bad-xqcms-system-container-impl-2215323851"] = 'fullpass-failure: "Ingest: 9 of 9 rows"\n'
+    run = wait(cluster, start(cluster, package, RunSettings("toys")).run_id, [], print, poll=0)
+    assert failures(cluster, run, list(NODES)) == ["Ingest: 9 of 9 rows"]
 
 
 def test_a_failed_importer_in_a_nested_dag_and_a_failed_driver_of_the_run_are_told_of(cluster, server, package):
