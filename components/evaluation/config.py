@@ -9,6 +9,10 @@ from fullpass.components.evaluation.confidence import quantile
 from fullpass.preprocessing.spec import Count, Flag, Name, Real, Spec
 from fullpass.trainer.decision_config import DecisionConfig
 
+_CONFIDENCE_OF_NEWEST = 0.95
+"""Confidence of the comparison on the newest span, if the threshold has none: a span has few rows, so values that are
+compared as measured would refuse every second model that is as good as the last."""
+
 
 class Bounds(Spec):
     """Bounds of a metric on some rows."""
@@ -22,7 +26,8 @@ class Bounds(Spec):
     Chance is estimated from the variation of the metric over groups of rows, so the margin is larger on few rows. The
     bound does not hold if chance cannot be estimated, as with one positive row. null: the values are compared."""
     not_worse_than: Literal["blessed"] | None = None
-    """Compare with the last blessed model. In a first run there is none, and the comparison holds."""
+    """Compare with the last blessed model. In a first run there is none, and the comparison holds. Given for all rows,
+    it holds for the newest span too."""
     tolerance: Annotated[float, Field(strict=True, ge=0)] = 0.0
     """Amount by which the metric may be worse than that of the last blessed model."""
     confidence: Annotated[float, Field(strict=True, gt=0.5, lt=1)] | None = None
@@ -88,12 +93,27 @@ class Threshold(SlicedBounds):
     """Bounds that a model must hold to be blessed: on the whole eval split, and on the newest span."""
 
     newest_span: SlicedBounds | None = None
-    """Bounds on the rows of the window's newest span alone, if the source has spans."""
+    """Bounds on the rows of the window's newest span alone, if the source has spans. not_worse_than of all rows holds
+    there too, with a confidence of 0.95 unless another is given; give it here for other limits."""
 
     @property
     def is_empty(self) -> bool:
         """Whether there is no bound."""
         return super().is_empty and self.newest_span is None
+
+    @property
+    def inherits_comparison(self) -> bool:
+        """Whether the comparison of all rows with the last blessed model holds on the newest span too."""
+        own = self.newest_span
+        return self.not_worse_than is not None and (own is None or own.not_worse_than is None)
+
+    @property
+    def compared_on_newest(self) -> SlicedBounds:
+        """The bounds on the newest span with the inherited comparison, which fails only beyond chance."""
+        confidence = self.confidence or _CONFIDENCE_OF_NEWEST
+        compared = {"not_worse_than": self.not_worse_than, "tolerance": self.tolerance, "confidence": confidence}
+        own = self.newest_span or SlicedBounds(not_worse_than=self.not_worse_than)
+        return own.model_copy(update=compared)
 
 
 class EvaluationConfig(Spec):

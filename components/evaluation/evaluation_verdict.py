@@ -7,7 +7,7 @@ from typing import Any
 
 from fullpass.base.metric_text import metric_text
 from fullpass.components.evaluation.confidence import half_width, quantile
-from fullpass.components.evaluation.config import Bounds, EvaluationConfig, SliceBounds, SlicedBounds
+from fullpass.components.evaluation.config import Bounds, EvaluationConfig, SliceBounds, SlicedBounds, Threshold
 from fullpass.components.evaluation.measured_metrics import MeasuredRows, read_measured
 from fullpass.components.evaluation.metrics import Metric, class_of, metric_named
 from fullpass.components.evaluation.slice_states import MOST_SLICES
@@ -146,7 +146,7 @@ def _verdict(measured: Sequence[MeasuredRows], config: EvaluationConfig) -> Verd
     """Returns all measurements, without reasons."""
     whole, newest = (_together(measured, newest=newest) for newest in (False, True))
     metrics = tuple(map(_undefined_failed, _measured(whole, config, config.thresholds)))
-    metrics_newest = _measured(newest, config, _of_newest(config))
+    metrics_newest = _measured(newest, config, _of_newest(newest, config))
     slices = tuple(
         sorted(
             (_slice(rows, config) for rows in measured if rows.keys),
@@ -165,30 +165,50 @@ def _verdict(measured: Sequence[MeasuredRows], config: EvaluationConfig) -> Verd
         doubt=whole.doubt,
         baselines=whole.baselines,
     )
-    return replace(verdict, notes=tuple(_notes(verdict, config)))
+    return replace(verdict, notes=(*_notes(verdict, config), *_not_compared_on_newest(newest, config)))
 
 
-def _of_newest(config: EvaluationConfig) -> dict[str, SlicedBounds]:
-    return {name: t.newest_span for name, t in config.thresholds.items() if t.newest_span is not None}
+def _of_newest(newest: MeasuredRows, config: EvaluationConfig) -> dict[str, SlicedBounds]:
+    """Returns metric -> bounds on the newest span: its own, and the comparison of all rows where chance is known."""
+    bounds = {
+        name: t.compared_on_newest if t.inherits_comparison and _knows_chance(name, newest) else t.newest_span
+        for name, t in config.thresholds.items()
+    }
+    return {name: of_metric for name, of_metric in bounds.items() if of_metric is not None}
+
+
+def _knows_chance(name: str, rows: MeasuredRows) -> bool:
+    return not math.isnan(rows.difference_errors.get(name, math.nan))
+
+
+def _not_compared_on_newest(newest: MeasuredRows, config: EvaluationConfig) -> Iterator[str]:
+    names = [name for name, t in config.thresholds.items() if t.inherits_comparison and not _knows_chance(name, newest)]
+    if names and newest.baseline:
+        of = f"the newest span, whose {newest.examples:,} examples do not show chance"
+        yield f"{', '.join(names)}: not compared on {of}"
 
 
 def _reasons(verdict: Verdict, config: EvaluationConfig) -> list[str]:
-    of_newest = _of_newest(config)
     if not verdict.examples:
         return ["the eval split has no labelled example"]
-    if of_newest and not verdict.newest_examples:
+    if any(t.newest_span is not None for t in config.thresholds.values()) and not verdict.newest_examples:
         return ["the newest span has no row in the eval split"]
     reasons = [
         reason(m, config.thresholds[m.metric]) if m.metric in config.thresholds else _not_a_number(m)
         for m in verdict.metrics
         if not m.passed
     ]
-    reasons += [
-        f"on the newest span {reason(m, of_newest[m.metric], '.newest_span')}" for m in verdict.newest if not m.passed
-    ]
+    reasons += [_reason_of_newest(m, config.thresholds[m.metric]) for m in verdict.newest if not m.passed]
     if config.beyond_reference and verdict.doubt:
         reasons.append(f"{verdict.doubt} (evaluation.beyond_reference)")
     return [*reasons, *_reasons_of_slices(verdict, config), *_unjudged(verdict, config)]
+
+
+def _reason_of_newest(measured: Measured, threshold: Threshold) -> str:
+    own = threshold.newest_span
+    if not threshold.inherits_comparison or (own is not None and not _is_inside(measured.value, measured.error, own)):
+        return f"on the newest span {reason(measured, own or threshold, '.newest_span')}"
+    return f"on the newest span {reason(measured, threshold.compared_on_newest)}"
 
 
 def _together(measured: Iterable[MeasuredRows], *, newest: bool) -> MeasuredRows:
@@ -314,7 +334,7 @@ def measure(name: str, rows: MeasuredRows, threshold: Bounds | None) -> Measured
     not_compared, uncounted = (of.get(name, "") for of in (rows.not_compared, rows.uncounted))
     if threshold is None:
         return Measured(name, value, baseline, "", True, error, not_compared, uncounted)
-    inside = not (math.isnan(value) or _is_low(value, error, threshold) or _is_high(value, error, threshold))
+    inside = _is_inside(value, error, threshold)
     worse = _worse_than_blessed(name, value, baseline, threshold, rows.difference_errors.get(name, math.nan))
     passed = inside and not worse and not (not_compared and threshold.not_worse_than is not None)
     return Measured(name, value, baseline, _required(threshold), passed, error, not_compared, uncounted)
@@ -340,6 +360,10 @@ def _required(threshold: Bounds) -> str:
         by = f" by over {threshold.tolerance:g}" if threshold.tolerance else ""
         parts.append(f"no worse than blessed{by}{_beyond_chance(threshold)}")
     return ", ".join(parts)
+
+
+def _is_inside(value: float, error: float, threshold: Bounds) -> bool:
+    return not (math.isnan(value) or _is_low(value, error, threshold) or _is_high(value, error, threshold))
 
 
 def _is_low(value: float, error: float, threshold: Bounds) -> bool:

@@ -165,6 +165,45 @@ def test_slices_of_the_newest_span_are_judged_by_newest_span_alone():
     assert "slice zone a of the newest span" in why and "evaluation.thresholds.auc.newest_span.slices.min" in why
 
 
+def on_newest(auc, baseline, error):
+    """All rows, where the new model is far better, and the newest span alone."""
+    newest = measured(auc, newest=True, examples=150, baseline=baseline)
+    return [measured(0.9, baseline=0.7), replace(newest, difference_errors={"auc": error})]
+
+
+def test_a_model_is_not_worse_than_the_last_blessed_one_on_the_newest_span_either():
+    """Standard error 0.01 of the difference: at 0.95 a loss of 0.0164 is chance, and 0.02 is not."""
+    rows, than_blessed = on_newest(0.83, 0.86, 0.01), config(not_worse_than="blessed", tolerance=0.005)
+    assert not is_blessed(rows, than_blessed)
+    [why] = judge_metrics(rows, than_blessed, blessed=False).reasons
+    assert why == (
+        "on the newest span auc is 0.8300, the last blessed model has 0.8600 on the same rows: worse by over 0.005 "
+        "(evaluation.thresholds.auc.tolerance) beyond chance (0.95)"
+    )
+    assert is_blessed(on_newest(0.845, 0.86, 0.01), than_blessed)
+    assert is_blessed(rows, config(min=0.5))
+
+
+def test_limits_of_the_newest_span_replace_those_that_it_inherits():
+    rows = on_newest(0.83, 0.86, 0.001)
+    assert is_blessed(rows, config(not_worse_than="blessed", confidence=0.99, tolerance=0.04))
+    assert is_blessed(
+        rows, config(not_worse_than="blessed", newest_span={"not_worse_than": "blessed", "tolerance": 0.04})
+    )
+    [why] = judge_metrics(rows, config(not_worse_than="blessed", newest_span={"min": 0.85}), blessed=False).reasons
+    assert "below the minimum 0.85 (evaluation.thresholds.auc.newest_span.min)" in why
+    [why] = judge_metrics(rows, config(not_worse_than="blessed", newest_span={"min": 0.8}), blessed=False).reasons
+    assert why.endswith("worse (evaluation.thresholds.auc.not_worse_than) beyond chance (0.95)")
+
+
+def test_a_newest_span_that_does_not_show_chance_is_not_compared_and_a_note_says_so():
+    rows, than_blessed = on_newest(0.5, 0.9, math.nan), config(not_worse_than="blessed")
+    assert is_blessed(rows, than_blessed)
+    [note] = judge_metrics(rows, than_blessed, blessed=True).notes
+    assert note == "auc: not compared on the newest span, whose 150 examples do not show chance"
+    assert is_blessed([measured(0.9, baseline=0.7)], than_blessed)
+
+
 def test_of_many_slices_the_worst_are_named():
     rows = [measured(0.9), *(measured(0.5 + i / 1000, of=str(i)) for i in range(20))]
     reasons = judge_metrics(rows, config(slices={"min": 0.7}), blessed=False).reasons
