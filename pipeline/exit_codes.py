@@ -69,8 +69,8 @@ class ExitCode(IntEnum):
         6,
         "nothing to train",
         (
-            "For `schedule run --once`: the span is late (`on_late: skip`) or was trained on already. "
-            "0 with `--skipped-ok`."
+            "For `schedule run --once`: the span is late (`on_late: skip`), was trained on already, or has not "
+            "drifted. 0 with `--skipped-ok`."
         ),
     )
     TERMINATED = 143, "stopped container", "A deadline, an eviction or a user stopped a container on Kubeflow."

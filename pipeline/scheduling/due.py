@@ -240,10 +240,28 @@ def _note_times(
     return replace(state, queue=(*others, newest)), tuple(Ended(o, "missed", why) for o in dropped)
 
 
+def arriving(state: SchedulerState, source: SourceState) -> list[int]:
+    """Returns the available spans that are newer than all spans that were noted or trained on, the oldest first."""
+    known = _newest_known(state, source)
+    return sorted(number for number in source.available if known is None or number > known)
+
+
+def nothing_due(state: SchedulerState, source: SourceState) -> str:
+    """Returns why no span of the source is a reason to run, for people."""
+    if source.problem:
+        return source.problem
+    if open_ones := arriving(state, source):
+        return f"{_label(source, open_ones[-1])} still changes"
+    return f"there is no span newer than {_name(source, _newest_known(state, source))}"
+
+
+def _newest_known(state: SchedulerState, source: SourceState) -> int | None:
+    return max((number for number in (state.seen_span, source.trained) if number is not None), default=None)
+
+
 def _newer(state: SchedulerState, source: SourceState) -> list[int]:
-    """Returns the steady spans that are newer than all spans that were noted or trained on."""
-    known = [number for number in (state.seen_span, source.trained) if number is not None]
-    return sorted(number for number in source.steady if number > max(known, default=-1))
+    """Returns those of the arriving spans that are steady."""
+    return [number for number in arriving(state, source) if number in source.steady]
 
 
 def _note_drift(state: SchedulerState, now: datetime, source: SourceState) -> tuple[SchedulerState, tuple[Ended, ...]]:

@@ -80,7 +80,10 @@ def run(loaded: Loaded, *, root: Path | None = None) -> None:
 
 
 def run_once(loaded: Loaded, *, root: Path | None = None, poll: float = _TICK_SECONDS) -> int:
-    """Handles one occasion like a time of the cron line: waits for its span, then runs or skips.
+    """Handles what is due now, as the scheduler does, and ends.
+
+    With a cron line that is an occasion like one of its times: it waits for its span, then runs or skips. With
+    `new_span` and `drift` these are the spans newer than all that were trained on or noted.
 
     Returns:
         The exit code of the run, or of the outcome if no run was started.
@@ -88,23 +91,44 @@ def run_once(loaded: Loaded, *, root: Path | None = None, poll: float = _TICK_SE
     Raises:
         UserError: The YAML has no schedule, or another scheduler is running.
     """
-    config = schedule_of(loaded).model_copy(update={"cron": None, "new_span": False, "drift": False})
+    config = schedule_of(loaded)
     folder = RootLayout(pipeline_root(loaded, root)).schedule
     claim_root(folder.parent, loaded.config.name)
     with run_lock(folder, what="a scheduler"), stop_signals() as stop:
-        now = datetime.now(UTC)
-        occasion = Occasion(f"once {now.isoformat(timespec='seconds')}", "cron", now)
-        scheduler = Scheduler(config, RunHistory(folder.parent), _deps(loaded, root, folder, stop), name=ONCE)
-        scheduler.state = SchedulerState(seen_until=now, queue=(occasion,))
-        while (scheduler.state.queue or scheduler.state.running) and not stop.is_set():
+        history, deps = RunHistory(folder.parent), _deps(loaded, root, folder, stop)
+        scheduler = Scheduler(config.model_copy(update={"cron": None}), history, deps, name=ONCE)
+        scheduler.state = _state_of_once(config, scheduler.state, history.state(STATE))
+        while scheduler.is_undecided and not stop.is_set():
             scheduler.tick()
-            if scheduler.state.queue or scheduler.state.running:
+            if scheduler.is_undecided:
                 stop.wait(poll)
         scheduler.stop()
+    if scheduler.last is None and not stop.is_set():
+        _say(f"{ONCE}: nothing to train, {scheduler.nothing_due()}")
+        return ExitCode.NOTHING_TO_TRAIN
     if scheduler.last is None:
         return ExitCode.FAILED
     ended, status = scheduler.last
     return status if status is not None and status > 0 else OUTCOME_CODES[ended.outcome]
+
+
+def _state_of_once(config: ScheduleConfig, kept: SchedulerState, of_scheduler: str | None) -> SchedulerState:
+    """Returns the state with which `--once` begins: what an earlier one has noted and not ended, and a time of now.
+
+    Args:
+        kept: The state that an earlier `--once` has left.
+        of_scheduler: The saved state of the scheduler, whose spans are noted too.
+    """
+    now = datetime.now(UTC)
+    noted = [kept.seen_span, SchedulerState.from_json(of_scheduler).seen_span if of_scheduler else None]
+    timed = config.cron is not None or not (config.new_span or config.drift)
+    occasion = Occasion(f"{ONCE} {now.isoformat(timespec='seconds')}", "cron", now)
+    return SchedulerState(
+        seen_until=now,
+        seen_span=max((span for span in noted if span is not None), default=None),
+        queue=(*(other for other in kept.queue if other.kind != "cron"), *((occasion,) if timed else ())),
+        running=kept.running if kept.running is not None and kept.running.kind != "cron" else None,
+    )
 
 
 def request_run(loaded: Loaded, *, root: Path | None = None, span: str | None = None) -> str:

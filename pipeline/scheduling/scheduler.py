@@ -14,6 +14,8 @@ from fullpass.pipeline.scheduling.run_process import RunProcess
 from fullpass.preprocessing.spec import length
 
 STATE = "scheduler"
+_LOOKS = 2
+"""Number of looks at the source after which a span without a marker is known to be complete or still changing."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Scheduler:
         self._log = ""
         self._said = ""
         self._looked: datetime | None = None
+        self._looks = 0
         self._source = SourceState()
         kept = history.state(name)
         self.state = SchedulerState.from_json(kept) if kept else SchedulerState(seen_until=deps.clock())
@@ -86,6 +89,22 @@ class Scheduler:
                     self._say_once(message)
                     return
 
+    @property
+    def is_undecided(self) -> bool:
+        """Whether a waiting or running occasion has not ended, or newer spans may still become occasions.
+
+        Without a marker a span counts as complete after two looks, so one that still changes then is not waited for.
+        """
+        if self.state.queue or self.state.running:
+            return True
+        arriving = due.arriving(self.state, self._source) if self._watches else []
+        unknown = any(number in self._source.steady or self._looks < _LOOKS for number in arriving)
+        return unknown or (self._watches and not self._looks)
+
+    def nothing_due(self) -> str:
+        """Returns why no occasion came from the source, after it was looked at."""
+        return due.nothing_due(self.state, self._source)
+
     def stop(self) -> None:
         """Interrupts the current run, if there is one. The next scheduler starts its occasion again."""
         running = self.state.running
@@ -110,6 +129,7 @@ class Scheduler:
                 if new.span is not None and new.kind == "drift" and new.span in source.drift_by_span:
                     self._deps.say(f"{new.key}: {source.drift_by_span[new.span].why}")
             for quiet in (each for each in passed if each.outcome != "missed"):
+                self.last = (quiet, None)
                 self._deps.say(f"{quiet.occasion.key}: {quiet.outcome}. {quiet.message}")
                 self._deps.notify(quiet, None, False)
         self.state = state
@@ -120,7 +140,7 @@ class Scheduler:
         if not self.state.queue and not self._watches:
             return SourceState()
         if self._looked is None or now - self._looked >= length(self._config.poll):
-            self._looked, self._source = now, self._deps.look()
+            self._looked, self._looks, self._source = now, self._looks + 1, self._deps.look()
         return self._source
 
     def _start(self, start: Start) -> None:
