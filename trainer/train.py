@@ -229,9 +229,8 @@ def _weights(
 def _judged(data: TrainingData, spec: TrainingSpec, network: Network) -> float:
     """Returns the metric that training watches, of a model on the validation rows."""
     task, loss = spec.preprocessing.label.task, spec.config.training.loss
-    deviation = data.train.counts.label_deviation if task == "regression" else 1.0
     rows = sample_rows(data.validation.split, data.in_model, data.validation.counts.weighted_rows)
-    losses = loss_of(task, loss, label_deviation=deviation)
+    losses = loss_of(task, loss, label_deviation=data.train.counts.error_unit)
     found = metrics_of_rows(task, losses, rows.labels, rows.logits(network), rows.weights, levels_of(loss))
     return found[monitored(task, loss)]
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from markupsafe import Markup, escape
 
 from fullpass.base.files import write_atomically
-from fullpass.base.metric_text import metric_text
+from fullpass.base.metric_text import WHOLE, metric_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +78,7 @@ def link(path: Path) -> Markup:
 def _number(cell: object) -> object:
     if not isinstance(cell, float):
         return cell
-    return "" if math.isnan(cell) else f"{cell:,.4f}" if abs(cell) >= 1 else metric_text(cell)
+    return "" if math.isnan(cell) else f"{cell:,.4f}" if 1 <= abs(cell) < WHOLE else metric_text(cell)
 
 
 def _clean(cell: object) -> Markup:

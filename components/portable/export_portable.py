@@ -209,7 +209,7 @@ def _compare(
     if not left:
         raise UserError("there are no rows to compare the written model with its SavedModel. Give some with --rows.")
     a, b = np.concatenate(left), np.concatenate(right)
-    unit = max(float(b[:, 0].std()), 1e-12) if regression else 1.0
+    unit = float(b[:, 0].std() or np.abs(b[:, 0]).max() or 1.0) if regression else 1.0
     difference = np.abs(a - b) / unit
     largest = float(np.nan_to_num(difference, nan=np.inf).max())
     if largest > BOUND:

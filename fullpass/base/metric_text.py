@@ -4,12 +4,15 @@ import math
 
 _SHOWN = 0.001
 """Four decimals would show less than two digits of a number below it."""
+WHOLE = 2.0**53
+"""A float has no decimals from here on."""
 
 
 def metric_text(value: float, half_width: float | None = None) -> str:
     """Returns a metric, and half of its interval if that is known, with four decimals.
 
-    The numbers of a small unit, such as the errors of a rate, have four digits instead.
+    The numbers of a small unit, such as the errors of a rate, have four digits instead, and so have those of a large
+    one, such as the errors of amounts in the smallest unit of a currency.
 
     Args:
         half_width: In the unit of `value`; None or NaN if unknown.
@@ -34,5 +37,5 @@ def difference_text(value: float, half_width: float | None = None) -> str:
 def _text(value: float, half_width: float | None, sign: str) -> str:
     reach = math.nan if half_width is None else half_width
     largest = abs(value) if math.isnan(reach) else max(abs(value), reach)
-    form = ".4g" if 0 < largest < _SHOWN else ".4f"
+    form = ".4g" if 0 < largest < _SHOWN or largest >= WHOLE else ".4f"
     return f"{value:{sign}{form}}" + ("" if math.isnan(reach) else f" ± {reach:{form}}")

@@ -16,6 +16,7 @@ from fullpass.base.metric_text import difference_text, metric_text
         (0.00002, 0.0045, "0.0000 ± 0.0045"),  # that it is 0.0000 within 0.0045 is all that the rows tell
         (2.345678e-05, 1.2e-06, "2.346e-05 ± 1.2e-06"),
         (9.632e-31, math.nan, "9.632e-31"),
+        (156437928970078978048.0, 2.5e18, "1.564e+20 ± 2.5e+18"),
         (-0.00041, None, "-0.00041"),
         (math.nan, None, "nan"),
     ],

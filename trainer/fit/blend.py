@@ -94,7 +94,7 @@ def choose_weights(
         return None
     every = list(outputs.values())
     drawn_to = np.full(len(every), 1 / len(every)) if usual is None else np.array(usual)
-    deviation = float(rows.labels.std()) if task == "regression" else 1.0
+    deviation = rows.label_deviation if task == "regression" else 1.0
     measure = loss_of(task, loss, label_deviation=deviation or 1.0)
 
     def losses(output: np.ndarray, chosen: np.ndarray) -> np.ndarray:

@@ -92,7 +92,7 @@ def build_training(
             task,
             training.loss,
             label_smoothing=training.label_smoothing,
-            label_deviation=train.counts.label_deviation,
+            label_deviation=train.counts.error_unit,
         ),
         task=task,
         strategy=strategy,

@@ -50,7 +50,7 @@ def sums_of(
     weight: tf.Tensor,
     levels: Sequence[float] = (),
 ) -> Sums:
-    """Returns the statistics of a batch, by the names of `shapes_of`.
+    """Returns the statistics of a batch, by the names of `shapes_of`; errors of a regression in `loss.unit`.
 
     Args:
         label: The output of the transform graph; for multilabel a matrix.
@@ -59,10 +59,10 @@ def sums_of(
     """
     sums = {"weight": tf.reduce_sum(weight), "loss": tf.reduce_sum(weight * loss(label, logits))}
     if task == "regression":
-        error = label - logits[:, 0]
+        error = (label - logits[:, 0]) / loss.unit
         sums |= {"square": tf.reduce_sum(weight * error**2), "absolute": tf.reduce_sum(weight * tf.abs(error))}
         if levels:
-            errors = label[:, None] - logits[:, 1:]
+            errors = (label[:, None] - logits[:, 1:]) / loss.unit
             sums["below"] = tf.reduce_sum(weight[:, None] * tf.cast(errors <= 0, tf.float32), axis=0)
             sums["pinball"] = tf.reduce_sum(weight[:, None] * pinball(errors, levels), axis=0)
         return sums
@@ -74,20 +74,25 @@ def sums_of(
     return sums
 
 
-def metrics_of(task: Task, sums: Mapping[str, np.ndarray], levels: Sequence[float] = ()) -> dict[str, float]:
+def metrics_of(
+    task: Task, sums: Mapping[str, np.ndarray], levels: Sequence[float] = (), unit: float = 1.0
+) -> dict[str, float]:
     """Returns the metrics: loss; log_loss, accuracy and, if binary, auc; or rmse and mae.
 
     Each quantile level adds `coverage_<level>`, the share of labels that are not larger than its quantile, and
-    `pinball_<level>`, the pinball loss in the label's unit.
+    `pinball_<level>`, the pinball loss. Errors are in the label's unit.
+
+    Args:
+        unit: That of the errors in `sums`.
     """
     weight = float(sums["weight"])
     found = {"loss": float(sums["loss"]) / weight}
     if task == "regression":
         return found | {
-            "rmse": float(np.sqrt(sums["square"] / weight)),
-            "mae": float(sums["absolute"]) / weight,
+            "rmse": unit * float(np.sqrt(sums["square"] / weight)),
+            "mae": unit * float(sums["absolute"]) / weight,
             **{f"coverage_{level:g}": float(sums["below"][i]) / weight for i, level in enumerate(levels)},
-            **{f"pinball_{level:g}": float(sums["pinball"][i]) / weight for i, level in enumerate(levels)},
+            **{f"pinball_{level:g}": unit * float(sums["pinball"][i]) / weight for i, level in enumerate(levels)},
         }
     found |= {"log_loss": float(sums["log_loss"]) / weight, "accuracy": float(sums["right"]) / weight}
     if task == "binary":
@@ -100,7 +105,7 @@ def metrics_of_rows(
 ) -> dict[str, float]:
     """Returns the metrics of rows that are in memory; the arrays are those of `sums_of`."""
     sums = sums_of(task, loss, tf.constant(label), tf.constant(logits), tf.constant(weight), levels)
-    return metrics_of(task, {name: value.numpy() for name, value in sums.items()}, levels)
+    return metrics_of(task, {name: value.numpy() for name, value in sums.items()}, levels, loss.unit)
 
 
 def area_under_curve(positive: np.ndarray, negative: np.ndarray) -> float:

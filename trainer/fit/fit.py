@@ -211,7 +211,8 @@ class _Run:
     def _end_epoch(self, sums: dict[str, np.ndarray]) -> None:
         fit, state = self._fit, self._state
         found = {"loss": state.sums["loss"] / state.sums["weight"]}
-        found |= {f"val_{name}": value for name, value in metrics_of(fit.steps.task, sums, fit.steps.levels).items()}
+        measured = metrics_of(fit.steps.task, sums, fit.steps.levels, fit.steps.loss.unit)
+        found |= {f"val_{name}": value for name, value in measured.items()}
         for name, value in found.items():
             if not math.isfinite(value):
                 raise UserError(

@@ -41,6 +41,15 @@ class SampledRows:
     def __len__(self) -> int:
         return len(self.weights)
 
+    @property
+    def label_deviation(self) -> float:
+        """The standard deviation of the labels of a regression; float32 would not hold the squares of some labels."""
+        return float(self.labels.std(dtype=np.float64))
+
+    def numbers(self, unit: float) -> np.ndarray:
+        """Returns the labels of a regression in a unit, float64 [rows]."""
+        return self.labels.astype(np.float64) / unit
+
     def first(self, rows: int) -> "SampledRows":
         """Returns the first rows."""
         return SampledRows({n: v[:rows] for n, v in self.features.items()}, self.labels[:rows], self.weights[:rows])

@@ -67,6 +67,11 @@ class SplitCounts:
         """The weighted standard deviation of the labels of a regression."""
         return float(np.sqrt(max(0.0, self.label_squares / self.weight - self.label_mean**2)))
 
+    @property
+    def error_unit(self) -> float:
+        """The unit of the errors of a model: the deviation of the labels, of equal ones their size; 1 for classes."""
+        return self.label_deviation or abs(self.label_mean) or 1.0
+
 
 SUMMED = tuple(each.name for each in fields(SplitCounts) if each.name not in ("not_finite", "widths"))
 """The counts of which those of two parts add up."""

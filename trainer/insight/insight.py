@@ -52,9 +52,10 @@ def _almost_perfect(reference: Mapping[str, Any], evaluation: SampledRows, task:
     """Returns whether the network is so good on the sample that a metric of all rows may be too good."""
     if task != "regression":
         return reference["network"] >= _ALMOST
-    mean = np.average(evaluation.labels, weights=evaluation.weights)
-    variance = np.average((evaluation.labels - mean) ** 2, weights=evaluation.weights)
-    return bool(1 - reference["network"] ** 2 / variance >= _ALMOST)
+    unit, weights = evaluation.label_deviation, evaluation.weights
+    labels = evaluation.numbers(unit)
+    variance = np.average((labels - np.average(labels, weights=weights)) ** 2, weights=weights)
+    return bool(1 - (reference["network"] / unit) ** 2 / variance >= _ALMOST)
 
 
 def measure_alone(network: Network, train: SampledRows, evaluation: SampledRows, task: Task) -> list[dict[str, Any]]:
@@ -89,8 +90,9 @@ def _matrix(rows: SampledRows, names: list[str]) -> np.ndarray:
 def _strength(x: np.ndarray, x_eval: np.ndarray, train: SampledRows, evaluation: SampledRows, task: Task) -> float:
     kind = tree.DecisionTreeRegressor if task == "regression" else tree.DecisionTreeClassifier
     fitted = kind(max_leaf_nodes=_MOST_LEAVES, min_samples_leaf=_FEWEST_ROWS, random_state=0)
-    fitted.fit(x, train.labels, sample_weight=train.weights)
-    labels, weights = evaluation.labels, evaluation.weights
+    unit = train.label_deviation if task == "regression" else 1.0
+    fitted.fit(x, train.numbers(unit), sample_weight=train.weights)
+    labels, weights = evaluation.numbers(unit), evaluation.weights
     if task == "binary":
         return float(metrics.roc_auc_score(labels, fitted.predict_proba(x_eval)[:, 1], sample_weight=weights))
     measure = metrics.r2_score if task == "regression" else metrics.accuracy_score

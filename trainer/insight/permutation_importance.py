@@ -45,7 +45,7 @@ def measure_importance(network: Network, evaluation: SampledRows, task: Task) ->
     """
     groups = dict(_groups(network))
     evaluation = evaluation.first(max(_MIN_ROWS, min(_MAX_ROWS, _ROWS_IN_ALL // max(len(groups), 1))))
-    if len(evaluation) < 2 or (task == "regression" and evaluation.labels.std() == 0):
+    if len(evaluation) < 2 or (task == "regression" and evaluation.label_deviation == 0):
         return []
     predict = evaluation.predictor(network)
     usual = _losses(predict({}), evaluation, task)
@@ -87,5 +87,5 @@ def _groups(network: Network) -> Iterator[tuple[str, list[str]]]:
 
 def _losses(logits: np.ndarray, rows: SampledRows, task: Task) -> np.ndarray:
     """Returns the loss of each row, float64 [rows]."""
-    loss = loss_of(task, label_deviation=float(rows.labels.std()))
+    loss = loss_of(task, label_deviation=rows.label_deviation) if task == "regression" else loss_of(task)
     return loss(tf.constant(rows.labels), tf.constant(logits)).numpy().astype(np.float64)

@@ -43,9 +43,7 @@ def measure_reference(
     began = time.monotonic()
     inputs = list(network.inputs.values())
     columns = Design(inputs, train)
-    model = linear_model.Ridge() if task == "regression" else linear_model.LogisticRegression(max_iter=_ITERATIONS)
-    model.fit(columns(train), train.labels, sample_weight=train.weights)
-    simple = _scores(model, columns(evaluation), task)
+    simple = _fitted_scores(columns(train), train, columns(evaluation), task)
     ours = _network_scores(network, task, evaluation)
     name, kind = _METRICS[task]
     return {
@@ -60,9 +58,15 @@ def measure_reference(
     }
 
 
-def _scores(model: Any, columns: sparse.csr_matrix, task: Task) -> np.ndarray:
+def _fitted_scores(
+    of_train: sparse.csr_matrix, train: SampledRows, columns: sparse.csr_matrix, task: Task
+) -> np.ndarray:
     if task == "regression":
-        return model.predict(columns)
+        unit = train.label_deviation
+        ridge = linear_model.Ridge().fit(of_train, train.numbers(unit), sample_weight=train.weights)
+        return unit * ridge.predict(columns)
+    model: Any = linear_model.LogisticRegression(max_iter=_ITERATIONS)
+    model.fit(of_train, train.labels, sample_weight=train.weights)
     return model.predict_proba(columns)[:, 1] if task == "binary" else model.predict(columns)
 
 
@@ -82,7 +86,7 @@ def _metric(task: Task, rows: SampledRows, scores: np.ndarray, chosen: np.ndarra
         return float(metrics.auc(false, true))
     if task == "multiclass":
         return float(metrics.accuracy_score(labels, scores, sample_weight=weights))
-    return float(np.sqrt(np.average((labels - scores) ** 2, weights=weights)))
+    return float(np.sqrt(np.average((labels.astype(np.float64) - scores) ** 2, weights=weights)))
 
 
 def _reach(task: Task, rows: SampledRows, simple: np.ndarray, ours: np.ndarray) -> float | None:

@@ -81,5 +81,5 @@ def _thinned(values: np.ndarray) -> np.ndarray:
 
 def _moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     matrix = values.reshape(len(values), -1)
-    deviation = matrix.std(axis=0)
-    return matrix.mean(axis=0), np.where(deviation > 0, deviation, 1.0)
+    mean, deviation = (each.astype(values.dtype) for each in (matrix.mean(0, np.float64), matrix.std(0, np.float64)))
+    return mean, np.where(deviation > 0, deviation, 1.0)

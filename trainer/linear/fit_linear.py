@@ -145,8 +145,7 @@ class _Regression:
         self.judged_by = monitored(self._task, self._loss)
         self._factors = data.statistics.factors
         self._unit = target_unit(self._task, self._loss, data.train.counts)
-        deviation = data.train.counts.label_deviation if self._task == "regression" else 1.0
-        self._losses = loss_of(self._task, self._loss, label_deviation=deviation)
+        self._losses = loss_of(self._task, self._loss, label_deviation=data.train.counts.error_unit)
         raw = keras.Input((self.outputs,), name="output")
         self._headed = keras.Model(raw, self.head(raw))
 

@@ -1,17 +1,38 @@
 """Loss functions of the label and the model's output."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import tensorflow as tf
 
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.loss_config import Auto, Focal, Huber, LossConfig, levels_of
 
-Loss = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+LossOfRows = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 """(label, output of the model) -> float32 [batch]."""
 
+
+@dataclass(frozen=True)
+class Loss:
+    """The loss of each example, and the unit in which all errors of a regression are computed.
+
+    Attributes:
+        of_rows: Its function.
+        unit: The standard deviation of the labels; 1 for classes. The square of an error in the unit of the label may
+            be beyond float32, or vanish in it.
+    """
+
+    of_rows: LossOfRows
+    unit: float = 1.0
+
+    def __call__(self, label: tf.Tensor, output: tf.Tensor) -> tf.Tensor:
+        """Returns the loss of each example, float32 [batch]."""
+        return self.of_rows(label, output)
+
+
 AUTO = Auto()
-_MIN_LABEL = 1e-30
+_MIN_LABEL = float(np.finfo(np.float32).tiny)
 
 
 def loss_of(task: Task, loss: LossConfig = AUTO, *, label_smoothing: float = 0.0, label_deviation: float = 1.0) -> Loss:
@@ -22,23 +43,23 @@ def loss_of(task: Task, loss: LossConfig = AUTO, *, label_smoothing: float = 0.0
         label_deviation: The standard deviation of the labels, which is the unit of the errors of a regression.
     """
     if task == "regression":
-        return _regression_loss(loss, label_deviation or 1.0)
+        return Loss(_regression_loss(loss, label_deviation), label_deviation)
     gamma = loss.gamma if isinstance(loss, Focal) else 0.0
-    losses: Mapping[Task, Loss] = {
+    losses: Mapping[Task, LossOfRows] = {
         "binary": lambda y, z: _sigmoid_loss(_smooth(tf.reshape(y, [-1, 1]), label_smoothing, 2), z, gamma),
         "multiclass": lambda y, z: _softmax_loss(_smooth(_one_hot(y, z), label_smoothing, z.shape[-1]), z, gamma),
         "multilabel": lambda y, z: _sigmoid_loss(_smooth(y, label_smoothing, 2), z, gamma),
     }
-    return losses[task]
+    return Loss(losses[task])
 
 
-def _regression_loss(loss: LossConfig, unit: float) -> Loss:
+def _regression_loss(loss: LossConfig, unit: float) -> LossOfRows:
     """Returns the loss of a regression, whose first column is the prediction in the label's unit."""
-    losses: Mapping[str, Loss] = {
+    losses: Mapping[str, LossOfRows] = {
         "squared": lambda y, z: tf.square((y - z[:, 0]) / unit),
         "absolute": lambda y, z: tf.abs((y - z[:, 0]) / unit),
         "huber": lambda y, z: _huber((y - z[:, 0]) / unit, loss.delta if isinstance(loss, Huber) else 1.0),
-        "poisson": lambda y, z: _deviance(y, z[:, 0]),
+        "poisson": lambda y, z: _deviance(y / unit, z[:, 0] / unit),
         "log_normal": lambda y, z: tf.square(_logarithm(y) - _logarithm(z[:, 0])),
         "quantile": lambda y, z: tf.reduce_mean(pinball((y[:, None] - z[:, 1:]) / unit, levels_of(loss)), axis=1),
     }

@@ -20,7 +20,10 @@ from fullpass.trainer.models.losses import AUTO
 HEAD = "head"
 """The name of the layer that converts the output of a network to logits, or to the unit of the label."""
 _MIN_PROBABILITY = 1e-7
-LARGEST_LOGARITHM = 80.0
+_MIN_COUNT = 1e-6
+"""What a network of counts predicts at first if all counts of train are 0."""
+LARGEST_LOGARITHM = 87.0
+"""A float32 holds e to the power of this, and of minus this with all its digits."""
 
 
 def logit_names(task: Task, classes: Sequence[str], loss: LossConfig = AUTO) -> tuple[str, ...]:
@@ -88,9 +91,9 @@ def label_unit(counts: SplitCounts, loss: LossConfig) -> tuple[float, float]:
     With `loss: log_normal` they are those of the label's logarithm; with poisson the scale is 1 and the offset is the
     logarithm of the mean.
     """
-    mean, deviation = counts.label_mean, counts.label_deviation or 1.0
+    mean, deviation = counts.label_mean, counts.error_unit
     if loss.kind == "poisson":
-        return 1.0, float(np.log(max(mean, 1e-6)))
+        return 1.0, float(np.log(mean or _MIN_COUNT))
     if loss.kind == "log_normal":
         # Converts mean and deviation of a log-normal distribution to those of its logarithm.
         spread = np.log1p((deviation / mean) ** 2)
@@ -101,14 +104,19 @@ def label_unit(counts: SplitCounts, loss: LossConfig) -> tuple[float, float]:
 def target_unit(task: Task, loss: LossConfig, counts: SplitCounts) -> tuple[float, float]:
     """Returns scale and offset of what trees and linear models are fitted to: those of `label_unit`, or 1 and 0.
 
-    For classes and counts these models have a constant of their own, the log odds or the logarithm of the mean.
+    For classes and counts these models have a constant of their own, the log odds or the logarithm of the mean. Counts
+    are fitted in their deviation, whose logarithm is the offset.
     """
-    return (1.0, 0.0) if task != "regression" or loss.kind == "poisson" else label_unit(counts, loss)
+    if task != "regression":
+        return 1.0, 0.0
+    return (1.0, float(np.log(counts.error_unit))) if loss.kind == "poisson" else label_unit(counts, loss)
 
 
 def targets_of(labels: np.ndarray, scale: float, offset: float, loss: LossConfig) -> np.ndarray:
     """Returns what a model with the head `headed` is fitted to, float64 [rows]."""
     labels = labels.astype(np.float64)
+    if loss.kind == "poisson":
+        return labels / np.exp(offset)
     return ((np.log(labels) if loss.kind == "log_normal" else labels) - offset) / scale
 
 

@@ -151,7 +151,7 @@ def grow_trees(
     folds = data.folds
     validation = bin_rows([of_validation], unit.targets, bins) if folds is None else train
     raw = keras.Input((len(names),), name="answer")
-    criterion = loss_of(label.task, training.loss, label_deviation=data.train.counts.label_deviation)
+    criterion = loss_of(label.task, training.loss, label_deviation=data.train.counts.error_unit)
     judge = Judge(keras.Model(raw, unit.head(raw)), criterion, label.task, training)
 
     def grown(dumps: Sequence[Mapping[str, Any]], rows: BinnedRows) -> Grown:

@@ -177,7 +177,7 @@ class Judge:
 
     def metrics(self, rows: BinnedRows, logits: np.ndarray) -> dict[str, float]:
         """Returns the metrics of rows, given their sums of leaf values, [rows, columns]."""
-        return metrics_of(self.task, self.sums(rows, logits), levels_of(self.training.loss))
+        return metrics_of(self.task, self.sums(rows, logits), levels_of(self.training.loss), self.loss.unit)
 
     def sums(self, rows: BinnedRows, logits: np.ndarray, step: int = 1) -> dict[str, np.ndarray]:
         """Returns the sums of an epoch's statistics over every `step`-th row."""

@@ -11,13 +11,13 @@ RANDOM = np.random.default_rng(1)
 ROWS = 60
 
 
-def measured(task, label, logits, weight, cuts=(0, 7, 8, ROWS)) -> dict[str, float]:
+def measured(task, label, logits, weight, cuts=(0, 7, 8, ROWS), unit=1.0, levels=()) -> dict[str, float]:
     totals: dict[str, np.ndarray] = {}
     for first, end in zip(cuts, cuts[1:], strict=False):
         part = [tf.constant(values[first:end]) for values in (label, logits, weight)]
-        for name, value in sums_of(task, loss_of(task), *part).items():
+        for name, value in sums_of(task, loss_of(task, label_deviation=unit), *part, levels).items():
             totals[name] = totals.get(name, 0.0) + value.numpy()
-    return metrics_of(task, totals)
+    return metrics_of(task, totals, levels, unit)
 
 
 def pairwise_auc(score, label, weight) -> float:
@@ -82,11 +82,18 @@ def test_multilabel():
     assert found["accuracy"] == pytest.approx(np.average(((p > 0.5) == label).mean(axis=1), weights=weight))
 
 
-def test_regression():
-    logits, weight = data()
-    label = RANDOM.normal(size=ROWS).astype("float32")
-    found = measured("regression", label, logits, weight)
-    error = label - logits[:, 0]
-    assert found["rmse"] == pytest.approx(np.sqrt(np.average(error**2, weights=weight)), rel=1e-5)
-    assert found["mae"] == pytest.approx(np.average(np.abs(error), weights=weight), rel=1e-5)
-    assert found["loss"] == pytest.approx(found["rmse"] ** 2, rel=1e-5)
+@pytest.mark.parametrize("unit", [1e-35, 1e-25, 1.0, 1e20, 1e36])
+def test_regression(unit):
+    """The squares of errors of 1e20 are beyond float32, and those of 1e-25 are 0 in it."""
+    logits, weight = data(3)
+    logits *= unit
+    label = (unit * RANDOM.normal(size=ROWS)).astype("float32")
+    found = measured("regression", label, logits, weight, unit=unit, levels=(0.1, 0.5))
+    errors = label.astype(float)[:, None] - logits
+    assert found["rmse"] == pytest.approx(np.sqrt(np.average(errors[:, 0] ** 2, weights=weight)), rel=1e-5)
+    assert found["mae"] == pytest.approx(np.average(np.abs(errors[:, 0]), weights=weight), rel=1e-5)
+    assert found["loss"] == pytest.approx((found["rmse"] / unit) ** 2, rel=1e-5)
+    for level, error in ((0.1, errors[:, 1]), (0.5, errors[:, 2])):
+        lost = np.average(np.where(error > 0, level * error, (level - 1) * error), weights=weight)
+        assert found[f"pinball_{level:g}"] == pytest.approx(lost, rel=1e-5)
+        assert found[f"coverage_{level:g}"] == pytest.approx(np.average(error <= 0, weights=weight))

@@ -14,7 +14,7 @@ from fullpass.trainer.models.weight_semantics import Network
 ROWS = 400
 
 
-def _measured(features):
+def _measured(features, unit):
     """Returns the importance of features; feature 7 has weight 2, feature 100 has weight 1, all others 0."""
     names = [f"x{i:03d}" for i in range(features)]
     config = PreprocessingConfig.model_validate(
@@ -25,7 +25,7 @@ def _measured(features):
     head = keras.layers.Dense(1, use_bias=False)
     model = keras.Model(tensors, head(keras.ops.stack(list(tensors.values()), axis=1)))
     weights = np.zeros((features, 1), np.float32)
-    weights[[7, 100], 0] = 2, 1
+    weights[[7, 100], 0] = 2 * unit, unit
     head.set_weights([weights])
     values = np.random.default_rng(3).normal(size=(ROWS, features)).astype(np.float32)
     rows = SampledRows(dict(zip(inputs, values.T, strict=True)), (values @ weights)[:, 0], np.ones(ROWS, np.float32))
@@ -33,9 +33,9 @@ def _measured(features):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("features", [120, MAX_FEATURES + 44])
-def test_the_growth_of_the_loss_is_that_of_numpy(features):
-    names, values, found = _measured(features)
+@pytest.mark.parametrize(("features", "unit"), [(120, 1.0), (120, 1e20), (120, 1e-25), (MAX_FEATURES + 44, 1.0)])
+def test_the_growth_of_the_loss_is_that_of_numpy(features, unit):
+    names, values, found = _measured(features, unit)
     assert len(found) == (features if features <= MAX_FEATURES else MAX_FEATURES // 2)
     assert [entry["feature"] for entry in found[:2]] == [names[7], names[100]]
     order = np.random.default_rng(1).permutation(ROWS)

@@ -42,12 +42,38 @@ def answers(loss, labels, logits=0.0) -> np.ndarray:
         ("squared", [1.0, 0.25, 9.0]),
         ("absolute", [1.0, 0.5, 3.0]),
         ({"kind": "huber", "delta": 1.0}, [0.5, 0.125, 2.5]),  # 1 * (3 - 1 / 2)
-        ("poisson", [2 * (2 * np.log(0.5) + 2), 2.0, 2 * (10 * np.log(2.5) - 6)]),
+        ("poisson", [2 * np.log(0.5) + 2, 1.0, 10 * np.log(2.5) - 6]),
     ],
 )
 def test_losses_of_a_number(loss, expected):
     """The errors are -2, -1 and 6; losses are in units of the deviation, 2."""
     assert losses(loss) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("power", [-110, -83, 66, 120])
+@pytest.mark.parametrize("loss", ["squared", "absolute", "huber", "poisson", "log_normal", "quantile"])
+def test_a_loss_and_its_gradient_do_not_depend_on_the_unit_of_the_label(loss, power):
+    """A power of two changes the exponents of floats only, so that nothing is rounded otherwise."""
+    unit = 2.0**power
+
+    def loss_and_step(unit):
+        labels, outputs = LABELS + 1, np.repeat(SAID, 4, axis=1)
+        function = loss_of("regression", parsed(loss), label_deviation=2.0 * unit)
+        growth = tf.Variable(0.0)
+        with tf.GradientTape() as tape:
+            found = function(
+                tf.constant(labels * unit, tf.float32), tf.constant(outputs * unit, tf.float32) * (1 + growth)
+            )
+        return found.numpy(), tape.gradient(found, growth).numpy()
+
+    for one, other in zip(loss_and_step(unit), loss_and_step(1.0), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4)
+
+
+def test_a_new_model_of_counts_begins_at_their_mean_in_any_unit():
+    for unit in (1e-25, 1.0, 1e20):
+        assert answers("poisson", [100 * unit, 300 * unit]) == pytest.approx([200 * unit], rel=1e-5)
+    assert 0 < answers("poisson", [0.0, 0.0])[0] < 1e-5
 
 
 def test_the_logarithm_of_a_label():
