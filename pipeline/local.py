@@ -5,6 +5,7 @@ the local engine passes no parameters. FULLPASS_SPAN has the same meaning as --s
 """
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,7 +14,7 @@ SPAN_VARIABLE = "FULLPASS_SPAN"
 
 
 def main() -> None:
-    """Builds the pipeline of FULLPASS_CONFIG and runs it with TFX's LocalDagRunner, without secrets in the metadata.
+    """Builds the pipeline of FULLPASS_CONFIG for TFX's command line, whose run is a `fullpass run`.
 
     Raises:
         UserError: The variable is not set, or the config has problems.
@@ -25,19 +26,16 @@ def main() -> None:
     from fullpass.pipeline.startup import set_environment
 
     set_environment()
+    from tfx.orchestration.local.local_dag_runner import LocalDagRunner
+
     from fullpass.base.errors import UserError
     from fullpass.base.user_modules import use_modules_of
     from fullpass.components.ingest.spans.spans import find_window
     from fullpass.pipeline.authoring.checks.check import require
     from fullpass.pipeline.authoring.loading.load import load
-    from fullpass.pipeline.root.check import claim_root
-    from fullpass.pipeline.root.layout import RootLayout, pipeline_root
-    from fullpass.pipeline.root.locks import run_lock
+    from fullpass.pipeline.root.layout import pipeline_root
     from fullpass.pipeline.running.build import build
-    from fullpass.pipeline.running.execution.events import new_run_id
-    from fullpass.pipeline.running.execution.launch import RedactedDagRunner
-    from fullpass.pipeline.running.execution.metadata_store import close_abandoned
-    from fullpass.pipeline.running.record_provenance import run_facts, write_run_facts
+    from fullpass.pipeline.running.request import RunRequest
 
     file = os.environ.get(CONFIG_VARIABLE)
     if not file:
@@ -45,15 +43,18 @@ def main() -> None:
     loaded = load(Path(file))
     require(loaded)
     use_modules_of(loaded.folder)
-    root = pipeline_root(loaded)
-    layout = RootLayout(root)
-    claim_root(root, loaded.config.name)
-    with run_lock(root, what="tfx run"):
-        close_abandoned(layout.metadata, str(root), loaded.config.name)
-        # TFX chooses its run id later.
-        write_run_facts(run_facts(loaded, None), layout.run_logs(new_run_id()))
-        window = find_window(loaded.config.data, loaded.resolve, os.environ.get(SPAN_VARIABLE) or None)
-        RedactedDagRunner().run(build(loaded, root=root, window=window))
+    span = os.environ.get(SPAN_VARIABLE) or None
+
+    class Runner(LocalDagRunner):
+        """`tfx pipeline create` replaces `LocalDagRunner.run`, so that it sees the pipeline, and nothing runs."""
+
+        def run_with_ir(self, pipeline, run_options=None) -> None:
+            ended = subprocess.run(RunRequest(span=span).command(Path(file)))
+            if ended.returncode:
+                sys.exit(ended.returncode)
+
+    window = find_window(loaded.config.data, loaded.resolve, span)
+    Runner().run(build(loaded, root=pipeline_root(loaded), window=window))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from fullpass.components.artifacts import ParityReport
 from fullpass.components.parity.component import Parity
 from fullpass.pipeline.authoring.checks.check import check
 from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.registry.list_runs import read_runs
 from tests.record_files import read_examples, read_records
 
 pytestmark = pytest.mark.e2e
@@ -226,8 +227,8 @@ def states_of_runs(taxi):
 
 
 def test_the_same_pipeline_by_tfx_command_line(taxi, fullpass, tmp_path):
-    """Nothing has changed, so TFX takes the outputs of all nodes but look-ups from its cache."""
-    before, served = states_of_runs(taxi), taxi.version()
+    """Nothing has changed, so the run repeats the outputs of all nodes but look-ups; it alone is listed."""
+    before, served, listed = states_of_runs(taxi), taxi.version(), read_runs(taxi.root, 50)
     env = {
         "FULLPASS_CONFIG": str(taxi.config),
         "HOME": str(tmp_path),
@@ -241,3 +242,4 @@ def test_the_same_pipeline_by_tfx_command_line(taxi, fullpass, tmp_path):
     (new,) = states_of_runs(taxi).keys() - before.keys()
     states = states_of_runs(taxi)[new]
     assert set(states) == {COMPLETE, CACHED} and states.count(CACHED) > 10 and taxi.version() == served
+    assert [one.outcome for one in read_runs(taxi.root, 50)] == ["success"] + [one.outcome for one in listed]

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import apache_beam as beam
+from tfx.dsl.compiler import constants
+from tfx.dsl.compiler.compiler import Compiler
 from tfx.dsl.component.experimental.annotations import (
     BeamComponentParameter,
     InputArtifact,
@@ -17,11 +19,17 @@ from tfx.dsl.component.experimental.annotations import (
 from tfx.dsl.component.experimental.decorators import component
 from tfx.dsl.components.base.base_node import BaseNode
 from tfx.orchestration import metadata
+from tfx.orchestration.local import runner_utils
 from tfx.orchestration.pipeline import Pipeline
+from tfx.orchestration.portable import runtime_parameter_utils
 from tfx.types.standard_artifacts import Examples, Model
 
 from fullpass.base import progress
 from fullpass.base.errors import UserError
+from fullpass.pipeline.running.execution.events import new_run_id
+from fullpass.pipeline.running.execution.launch import launch
+from fullpass.pipeline.running.execution.metadata_store import LockedMetadata
+from fullpass.pipeline.running.execution.node_process import NodeOutcome
 from tests.waiting import until
 
 
@@ -33,6 +41,17 @@ def pipeline_of(root: Path, nodes: Sequence[BaseNode], *, cache: bool = True, na
         enable_cache=cache,
         metadata_connection_config=metadata.sqlite_metadata_connection_config(str(root / "metadata" / "metadata.db")),
     )
+
+
+def launched_here(pipeline: Pipeline) -> dict[str, NodeOutcome]:
+    """Launches all nodes one after the other in this process, and returns node -> outcome."""
+    compiled = Compiler().compile(pipeline)
+    run = {constants.PIPELINE_RUN_ID_PARAMETER_NAME: new_run_id()}
+    runtime_parameter_utils.substitute_runtime_parameter(compiled, run)
+    deployment = runner_utils.extract_local_deployment_config(compiled)
+    store = LockedMetadata(Path(deployment.metadata_connection_config.database_connection_config.sqlite.filename_uri))
+    nodes = [node.pipeline_node for node in compiled.nodes]
+    return {node.node_info.id: launch(node, compiled, deployment, store) for node in nodes}
 
 
 def rows(directory: str) -> list[int]:

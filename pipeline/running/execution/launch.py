@@ -5,24 +5,19 @@ from pathlib import Path
 
 import grpc
 from ml_metadata import proto
-from tfx.orchestration.local.local_dag_runner import LocalDagRunner
 
-from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.crashes import worker_ended_text
 from fullpass.components.internals.tfx_internals import (
-    constants,
     execution_lib,
     launcher,
     local_deployment_config_pb2,
     metadata,
     pipeline_pb2,
     runner_utils,
-    runtime_parameter_utils,
 )
 from fullpass.pipeline.running.execution import failure, input_channels
 from fullpass.pipeline.running.execution.artifact_checksums import record_checksums
-from fullpass.pipeline.running.execution.events import Status, new_run_id
-from fullpass.pipeline.running.execution.metadata_store import LockedMetadata
+from fullpass.pipeline.running.execution.events import Status
 from fullpass.pipeline.running.execution.node_process import NodeOutcome
 from fullpass.pipeline.running.execution.records import RESOLVER_TYPE
 from fullpass.preprocessing.internals.beam_internals import fail_with_workers, inspect_steps_once, skip_ipython
@@ -95,19 +90,3 @@ def _missing_input(node: pipeline_pb2.PipelineNode, message: str) -> str:
     producers = {channel.producer_node_query.id for channel in channels} - {""}
     source = f" from {' or '.join(sorted(producers))}, which has none" if producers else ", and there is none"
     return f'It needs the input "{named["input"]}"{source}.'
-
-
-class RedactedDagRunner(LocalDagRunner):
-    """Runs the nodes of a pipeline one after the other in this process, like `tfx run`."""
-
-    def run_with_ir(self, pipeline: pipeline_pb2.Pipeline, run_options: pipeline_pb2.RunOptions | None = None) -> None:
-        """Runs a compiled pipeline; raises a UserError if a node lacks an input."""
-        run_id = {constants.PIPELINE_RUN_ID_PARAMETER_NAME: new_run_id()}
-        runtime_parameter_utils.substitute_runtime_parameter(pipeline, run_id)
-        deployment = runner_utils.extract_local_deployment_config(pipeline)
-        database = deployment.metadata_connection_config.database_connection_config
-        metadata = LockedMetadata(Path(database.sqlite.filename_uri))
-        for node in pipeline.nodes:
-            outcome = launch(node.pipeline_node, pipeline, deployment, metadata)
-            if outcome.status is Status.FAILED:
-                raise UserError(f"{node.pipeline_node.node_info.id}: {outcome.error}")

@@ -11,9 +11,8 @@ from tfx.types.standard_artifacts import Examples, Schema
 
 from fullpass.components.internals.tfx_internals import channel_resolver, pipeline_pb2
 from fullpass.pipeline.running.execution import input_channels
-from fullpass.pipeline.running.execution.launch import RedactedDagRunner
 from fullpass.pipeline.running.execution.metadata_store import LockedMetadata
-from tests.pipeline.toys import Count, Double, pipeline_of
+from tests.pipeline.toys import Count, Double, launched_here, pipeline_of
 
 pytestmark = pytest.mark.integration
 
@@ -23,7 +22,7 @@ def run(folder: Path, name: str = "toy") -> None:
     count = Count(to=2)
     newest = Resolver(strategy_class=LatestArtifactStrategy, data=Channel(type=Examples)).with_id("Newest")
     nodes = [count, Double(source=count.outputs["data"]), newest]
-    RedactedDagRunner().run(pipeline_of(folder, nodes, cache=False, name=name))
+    launched_here(pipeline_of(folder, nodes, cache=False, name=name))
 
 
 def test_artifacts_of_any_node_are_those_that_tfx_finds(tmp_path):
