@@ -44,12 +44,13 @@ def main() -> None:
     require(loaded)
     use_modules_of(loaded.folder)
     span = os.environ.get(SPAN_VARIABLE) or None
+    command = RunRequest(span=span).command(Path(file))
 
     class Runner(LocalDagRunner):
         """`tfx pipeline create` replaces `LocalDagRunner.run`, so that it sees the pipeline, and nothing runs."""
 
         def run_with_ir(self, pipeline, run_options=None) -> None:
-            ended = subprocess.run(RunRequest(span=span).command(Path(file)))
+            ended = subprocess.run(command)
             if ended.returncode:
                 sys.exit(ended.returncode)
 
