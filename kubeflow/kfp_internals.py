@@ -4,9 +4,10 @@ References without another name are to github.com/kubeflow/pipelines at tag 2.5.
 module compare it with the installed `kfp` and `kfp-server-api`, so a new version of these fails there first.
 """
 
+import base64
+import gzip
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal, get_args
 
 Release = Literal["2.4", "2.5", "2.14", "2.15", "2.16", "2.17"]
@@ -58,6 +59,9 @@ LOG_PATH = "/apis/v1alpha1/runs/{run_id}/nodes/{node_id}/log"
 PAGE_LOG_PATH = "/k8s/pod/logs"
 """The same at the server of Kubeflow's page, which passes on v1beta1 and v2beta1 only (frontend/server/app.ts:254, 373
 at 2.17.0). It needs the namespace in a multi-user installation (frontend/server/handlers/pod-logs.ts:93)."""
+RUN_PATH = "/apis/v1beta1/runs/{run_id}"
+"""Path of a run with its Argo Workflow, in every release. Only there does the API tell the messages of nodes: v2beta1
+drops them (apiserver/server/api_converter.go, toApiRunDetailV1 and toModelTask, at 2.17.0)."""
 MAX_LENGTH = {"pipeline": 128, "version": 127, "experiment": 128, "namespace": 63}
 """Largest number of characters that the API server stores (apiserver/validation/length.go, 2.14 and later)."""
 MAX_PACKAGE_BYTES = 32 * 2**20
@@ -98,59 +102,74 @@ def uri_of_all_runs(address: str, pipeline: str) -> str:
     return "/".join([*parts[:-4], parts[-1]]) if run_id([address], pipeline) else address
 
 
-@dataclass(frozen=True)
-class ArgoNode:
-    """A node of Argo with a pod: its task, its name on the page, and the templates that it may have."""
+def workflow_status(answer: str) -> dict[str, Any]:
+    """Returns the status of the Argo Workflow in an answer of `RUN_PATH`, or an empty one if the answer has none.
 
-    task: str
-    name: str
-    templates: tuple[str, ...] = ("system-container-impl",)
+    Argo compresses the nodes of a Workflow above 1 MiB (workflow/packer/packer.go in Argo 4.0.5).
+    """
+    try:
+        status = json.loads(json.loads(answer)["pipeline_runtime"]["workflow_manifest"])["status"]
+        if packed := status.get("compressedNodes"):
+            status["nodes"] = json.loads(gzip.decompress(base64.b64decode(packed)))
+    except (KeyError, TypeError, ValueError, OSError):
+        return {}
+    return dict(status)
 
 
-def argo_nodes(workflow: str, tasks: Sequence[str], attempts: int) -> dict[str, ArgoNode]:
-    """Returns id -> node, for each node with a pod that a run of these tasks may have.
+def argo_paths(workflow: str, tasks: Sequence[str], attempts: int, listed: Collection[str]) -> dict[str, str]:
+    """Returns id -> path, such as w(0).root(0).ingest(0).executor(0), of those listed nodes whose path is known.
 
-    The details of a run contain no ids but those of children, and the pod of a driver is a child of the task before it.
-    An id is WORKFLOW-HASH, of the path of the node (NodeID of pkg/apis/workflow/v1alpha1/workflow_types.go in Argo
-    4.0.5). With a retry strategy for all templates, as 2.17 is shipped, DAGs have attempts too.
+    The details of a run contain no ids but those of children. An id is WORKFLOW-HASH, of the path of the node (NodeID
+    of pkg/apis/workflow/v1alpha1/workflow_types.go in Argo 4.0.5). With a retry strategy for all templates, as 2.17 is
+    shipped, each node is the parent of its attempts, DAGs too.
 
     Args:
         tasks: Of all DAGs.
-        attempts: Of a task, at most.
+        attempts: Of a node, at most.
     """
-    drivers = ("system-container-driver", "system-dag-driver")
-    paths: dict[tuple[str, ...], tuple[str, tuple[str, ...]]] = {("root-driver",): ("root", drivers)}
-    for dag in (("root",), *(("root", task) for task in tasks), *(("root", "pipeline", task) for task in tasks)):
-        for task in tasks:
-            paths[*dag, f"{task}-driver"] = task, drivers
-            paths[*dag, task] = task, ("system-importer",)
-            paths[*dag, task, "executor"] = task, ArgoNode.templates
-    found = {}
-    for path, (task, templates) in paths.items():
-        for of_dags in ("", "(0)"):
-            for attempt in ("", *(f"({number})" for number in range(attempts))):
-                name = f"{of_dags}.".join((workflow, *path)) + attempt
-                found[f"{workflow}-{_fnv(name.encode())}"] = ArgoNode(task, path[-1] + attempt, templates)
+    names = ("root", "root-driver", "pipeline", "executor", "onExit", *tasks, *(f"{task}-driver" for task in tasks))
+    ends = [*(f".{name}" for name in dict.fromkeys(names)), *(f"({number})" for number in range(attempts))]
+    found: dict[str, str] = {}
+    waiting = [(workflow, _fnv(workflow))]
+    while waiting:
+        path, hashed = waiting.pop()
+        for end in ends:
+            longer = _fnv(end, hashed)
+            node = f"{workflow}-{longer}"
+            # The node of the whole Workflow is nobody's child; its DAG may be that of a task without a driver.
+            if node not in found and (node in listed or path + end in (f"{workflow}(0)", f"{workflow}.root")):
+                found[node] = path + end
+                waiting.append((path + end, longer))
     return found
 
 
-def _fnv(text: bytes) -> int:
-    value = 2166136261
-    for byte in text:
+def _fnv(text: str, value: int = 2166136261) -> int:
+    for byte in text.encode():
         value = (value ^ byte) * 16777619 & 0xFFFFFFFF
     return value
 
 
-def pod_names(node: str, tasks: Iterable[str], templates: Sequence[str]) -> tuple[str, ...]:
+def templates(name: str, task: str) -> tuple[str, ...]:
+    """Returns the templates that the pod of a node may have: a driver, a container, or an importer.
+
+    They are in v2/compiler/argocompiler/container.go:279 (:365 at 2.17.0); 2.5 has one for each task with retries.
+    """
+    if name.endswith("-driver"):
+        return ("system-container-driver", "system-dag-driver")
+    if name == "executor":
+        container = "system-container-impl"
+        return (container, f"retry-{container}", f"{task}-{container}")
+    return ("system-importer",)
+
+
+def pod_names(node: str, templates: Sequence[str]) -> tuple[str, ...]:
     """Returns the names that the pod of a node of Argo may have, from its id WORKFLOW-HASH.
 
     Argo puts the name of the template between workflow and hash, unless the annotation pod-name-format is v1
-    (common/util/workflow.go:391 at 2.17.0, RetrievePodName). The templates of containers are in
-    v2/compiler/argocompiler/container.go:279 (:365 at 2.17.0); 2.5 has one for each task with retries.
+    (common/util/workflow.go:391 at 2.17.0, RetrievePodName).
     """
     workflow, _, hashed = node.rpartition("-")
-    prefixes = ("", "retry-", *(f"{task}-" for task in tasks))
-    return (*(f"{workflow}-{prefix}{name}-{hashed}" for prefix in prefixes for name in templates), node)
+    return (*(f"{workflow}-{name}-{hashed}" for name in templates), node)
 
 
 def is_page(text: str) -> bool:

@@ -15,8 +15,10 @@ from fullpass.kubeflow.kfp_internals import (
     MAX_LENGTH,
     MAX_PACKAGE_BYTES,
     PAGE_LOG_PATH,
+    RUN_PATH,
     has_json_answer,
     is_page,
+    workflow_status,
 )
 
 if TYPE_CHECKING:
@@ -122,17 +124,26 @@ class Cluster:
         """
         page = [("podname", pod), ("runid", run_id)]
         page += [("podnamespace", self.namespace)] if self.namespace else []
+        action = f"reading the log of {pod}"
         try:
-            text = self._text(pod, LOG_PATH, {"run_id": run_id, "node_id": pod}, [])
+            text = self._text(action, LOG_PATH, {"run_id": run_id, "node_id": pod}, [])
         except UserError:
             text = ""
         # The server of the page passes on other paths of the API, and answers this one with the page itself.
-        return text if text and not is_page(text) else self._text(pod, PAGE_LOG_PATH, {}, page)
+        text = text if text and not is_page(text) else self._text(action, PAGE_LOG_PATH, {}, page)
+        return text[-_LOG_LENGTH:]
 
-    def _text(self, pod: str, path: str, names: dict[str, str], query: list[tuple[str, str]]) -> str:
-        with explain_errors(self.host, f"reading the log of {pod}"):
+    def workflow_status(self, run_id: str) -> dict[str, Any]:
+        """Returns the status of the Argo Workflow of a run; it is empty if the API does not tell it."""
+        try:
+            return workflow_status(self._text(f"looking at the workflow of {run_id}", RUN_PATH, {"run_id": run_id}, []))
+        except UserError:
+            return {}
+
+    def _text(self, action: str, path: str, names: dict[str, str], query: list[tuple[str, str]]) -> str:
+        with explain_errors(self.host, action):
             self._client.call_api(path, "GET", names, query, auth_settings=["Bearer"], _request_timeout=_TIMEOUT)
-            return self._client.last_response.data[-_LOG_LENGTH:]
+            return str(self._client.last_response.data)
 
     def recurring_runs(self, name: str | None = None) -> list[Any]:
         """Returns the recurring runs with a name, or all recurring runs (kfp's V2beta1RecurringRun)."""

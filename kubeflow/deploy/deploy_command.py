@@ -17,6 +17,7 @@ from fullpass.kubeflow.compile.package import to_yaml
 from fullpass.kubeflow.deploy import recurring_runs
 from fullpass.kubeflow.deploy import submit as verb
 from fullpass.kubeflow.deploy.api_requests import Cluster
+from fullpass.kubeflow.deploy.causes import failures
 from fullpass.kubeflow.deploy.connection import HOST, client
 from fullpass.kubeflow.protocol import NEW, SCHEDULED, SPAN, name_of_prediction
 from fullpass.pipeline.authoring.checks.check import load_checked
@@ -79,10 +80,14 @@ def submit(
     param: _Parameters = None,
     span: _Span = None,
     predict: _Predict = False,
+    run: Annotated[
+        str | None, Option(metavar="ID", help="Wait for this run of the pipeline, instead of starting one.")
+    ] = None,
     wait: Annotated[bool, Option(help="Wait for the end of the run.")] = True,
     timeout: Annotated[
         int | None, Option(min=1, help="Seconds to wait; the run continues.", show_default="no limit")
     ] = None,
+    all_causes: Annotated[bool, Option("--all-causes", help="Of a failed run, tell every failure.")] = False,
 ) -> None:
     """Compile the pipeline, upload it to Kubeflow Pipelines, and run it there once."""
     from fullpass.kubeflow.environment import load_environment
@@ -95,22 +100,37 @@ def submit(
         raise UsageError(f"--span {span}: data.source has no spans. Add span fields to its path (docs/spans.md).")
     spans = [] if span is None else [f"{SPAN}={span}"]
     parameters = verb.run_parameters(package, [*(param or []), *spans])
-    settings = verb.RunSettings(experiment or package.name, service_account, parameters)
     cluster = _cluster(host, namespace)
-    run = verb.start(cluster, package, settings)
-    print_text(f"run {run.run_id}: {verb.link(cluster, run.run_id)}")
-    if not wait:
-        return
+    if run is None:
+        settings = verb.RunSettings(experiment or package.name, service_account, parameters)
+        run = verb.start(cluster, package, settings).run_id
+        print_text(f"run {run}: {verb.link(cluster, run)}")
+    elif parameters or experiment or service_account:
+        raise UsageError(
+            f"--run {run} was started already: --param, --span, --experiment and --service-account do not apply to it."
+        )
+    if wait:
+        _wait_for_success(cluster, run, list(package.tasks), timeout, all_causes=all_causes)
+
+
+def _wait_for_success(
+    cluster: Cluster, run_id: str, tasks: list[str], timeout: float | None, *, all_causes: bool
+) -> None:
     try:
-        run = verb.wait(cluster, run.run_id, list(package.tasks), print_text, timeout=timeout)
+        run = verb.wait(cluster, run_id, tasks, print_text, timeout=timeout)
     except KeyboardInterrupt:
-        raise UserError(f"no longer waiting; run {run.run_id} continues.") from None
-    print_text(f"run {run.run_id}: {run.state.lower()}")
-    if run.state != "SUCCEEDED":
-        if run.state != "FAILED":
-            raise UserError(f"run {run.run_id} was {run.state.lower()}.")
-        none = f"run {run.run_id} failed before its first task, as if Argo refused it: see kubectl describe workflow."
-        raise UserError("\n".join(verb.failures(cluster, run, list(package.tasks))) or none)
+        raise UserError(f"no longer waiting; run {run_id} continues.") from None
+    state = verb.end_state(run)
+    print_text(f"run {run_id}: {state.lower()}")
+    if state == "SUCCEEDED":
+        return
+    if state != "FAILED":
+        raise UserError(f"run {run_id} was {state.lower()}.")
+    none = f"run {run_id} failed before its first task, as if Argo refused it: see kubectl describe workflow."
+    first, *others = failures(cluster, run, tasks) or [none]
+    if others and not all_causes:
+        others = [f"{len(others)} more in this run, which may follow from it: --run {run_id} --all-causes tells them."]
+    raise UserError("\n".join([first, *others]))
 
 
 def apply(

@@ -1,26 +1,19 @@
-"""`fullpass submit`: starts a run on Kubeflow Pipelines, waits for its end, and finds out why it failed.
+"""`fullpass submit`: starts a run on Kubeflow Pipelines, and waits for its end."""
 
-No release puts the error of a container into the details of a task (2.4 to 2.17), so the logs of its failed pods are
-read through the API server.
-"""
-
-import json
 import math
-import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from fullpass.base.errors import UsageError, UserError, did_you_mean
-from fullpass.base.redact import redact
 from fullpass.base.secret_formats import find_shape
 from fullpass.kubeflow.compile.package import Package, to_yaml
 from fullpass.kubeflow.deploy.api_requests import Cluster, PipelineVersion, task_details
+from fullpass.kubeflow.deploy.causes import pending_messages
 from fullpass.kubeflow.deploy.connection import Unreachable
-from fullpass.kubeflow.kfp_internals import ArgoNode, argo_nodes, pod_names
-from fullpass.kubeflow.protocol import FAILURE, Json
+from fullpass.kubeflow.protocol import Json
 
 Say = Callable[[str], None]
 
@@ -121,17 +114,29 @@ def wait(
             if seen != before:
                 changed = time.monotonic()
             elif time.monotonic() - changed >= stuck and any(state == "PENDING" for _, state in seen):
-                running = [name for name, state in reported.items() if state == "RUNNING"]
-                say(
-                    f"{', '.join(running) or run_id}: a pod has been pending for {stuck:g} s. It may lack its image, a "
-                    "volume, a secret, or a machine with what it requests: kubectl describe pod says which."
-                )
+                say(_stuck(cluster, run_id, [name for name, state in reported.items() if state == "RUNNING"], stuck))
                 changed = math.inf
         if timeout is not None and time.monotonic() - begin >= timeout:
             raise UserError(
                 f"run {run_id} has not ended after {timeout:g} s. It continues; see {link(cluster, run_id)}."
             )
         time.sleep(poll)
+
+
+def _stuck(cluster: Cluster, run_id: str, running: list[str], stuck: float) -> str:
+    pending = f"{', '.join(running) or run_id}: a pod has been pending for {stuck:g} s."
+    if messages := pending_messages(cluster, run_id):
+        return "\n  ".join([pending, *messages])
+    return (
+        f"{pending} It may lack its image, a volume, a secret, or a machine with what it requests: kubectl describe "
+        "pod says which."
+    )
+
+
+def end_state(run: Any) -> str:
+    """Returns the state of a run at its end: one that was terminated is FAILED in 2.17, with CANCELING before."""
+    canceled = any(status.state == "CANCELING" for status in run.state_history or ())
+    return "CANCELED" if canceled and run.state == "FAILED" else run.state
 
 
 def link(cluster: Cluster, run_id: str) -> str:
@@ -141,7 +146,7 @@ def link(cluster: Cluster, run_id: str) -> str:
 
 def _state_changes(run: Any, tasks: list[str], reported: dict[str, str]) -> list[str]:
     lines = []
-    for task in task_details(run):
+    for task in sorted(task_details(run), key=lambda task: str(task.start_time)):
         # A sub-DAG and a task in it may share a name; a reported end state is never replaced.
         if task.display_name not in tasks or not task.state or reported.get(task.display_name) in (*ENDED, task.state):
             continue
@@ -155,105 +160,3 @@ def _duration(task: Any) -> str:
     if task.state not in ENDED or not task.start_time or not task.end_time or task.end_time < task.start_time:
         return ""
     return f" after {(task.end_time - task.start_time).total_seconds():.0f} s"
-
-
-_MOST_PODS = 20
-_MOST_LINES = 5
-_KILLED = re.compile(r"signal: killed|exit status 137")
-"""In the last line of the launcher, whose child got SIGKILL."""
-
-
-def failures(cluster: Cluster, run: Any, tasks: list[str]) -> list[str]:
-    """Returns the causes of a failed run, without secrets; each is one or more lines that begin with a name.
-
-    They are the nodes' own sentences, each once. Where a log has none, as of a container that was killed, they are the
-    last lines of the log. Where there is no log, they are the failed tasks, and the reason for its absence.
-
-    Args:
-        tasks: Names of the tasks of the package; the backend also lists internal tasks.
-    """
-    details = task_details(run)
-    failed = [task for task in details if task.state == "FAILED"]
-    said, ends, reasons = dict[str, None](), dict[str, str](), dict[str, None]()
-    for name, pod in list(_pods(details, failed, tasks))[:_MOST_PODS]:
-        log = _log(cluster, run.run_id, pod, reasons)
-        if cause := _sentence(log):
-            said[cause] = None
-        elif log.strip():
-            last = [line.strip() for line in log.strip().splitlines()[-_MOST_LINES:]]
-            killed = "was killed, as for memory above its limit; " if _KILLED.search(last[-1]) else ""
-            ends[name] = "\n  ".join([f"{name}: {killed}its log ends with", *last])
-    if said:
-        return list(said)
-    if ends:
-        return [redact(text) for text in ends.values()]
-    why = redact(next(iter(reasons), "the API lists no pod of a failed task"))
-    lost = "failed, and its log cannot be read, as when its pod was deleted or never started"
-    shown = sorted({task.display_name.removesuffix("-driver") for task in failed} & set(tasks))
-    return [f"{name}: {lost} ({why})." for name in shown or ["root"] if failed]
-
-
-def _pods(details: Sequence[Any], failed: Sequence[Any], tasks: list[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yields each failed pod: the name of its node on the page, and the names that the pod may have."""
-    names = {task.display_name for task in failed}
-    # Argo's node `executor` is the parent of a container's attempts.
-    parents = sorted(failed, key=lambda task: task.display_name != "executor")
-    children = {node: None for task in parents for node in _children(task)}
-    listed = {node: None for task in details for node in _children(task)}
-    if not listed:
-        return
-    attempts = [name[name.rindex("(") + 1 : -1] for task in details if (name := task.display_name).endswith(")")]
-    known = argo_nodes(next(iter(listed)).rpartition("-")[0], tasks, 1 + max(map(int, attempts), default=0))
-    for node in {**children, **listed}:
-        found = known.get(node)
-        if found is None and node in children:
-            # Perhaps the node of an exit task, or a DAG, which has no pod.
-            yield f"node {node}", pod_names(node, names & set(tasks), ArgoNode.templates)
-        elif found is not None and found.name in names:
-            name = found.name if found.name.startswith(found.task) else found.task
-            yield name, pod_names(node, [found.task], found.templates)
-
-
-def _children(task: Any) -> list[str]:
-    return [child.pod_name for child in task.child_tasks or () if child.pod_name]
-
-
-def _log(cluster: Cluster, run_id: str, names: tuple[str, ...], reasons: dict[str, None]) -> str:
-    """Returns the end of a pod's log, or an empty text, and adds the reason to `reasons`."""
-    for name in names:
-        try:
-            log = cluster.log(run_id, name)
-        except UserError as error:
-            reasons[str(error)] = None
-            continue
-        refused = _refusal(log)
-        if refused is None:
-            return log
-        reasons[refused] = None
-    return ""
-
-
-def _refusal(log: str) -> str | None:
-    """Returns the server's error: it answers with status 200 before it looks for the log, and then writes the error."""
-    last = log.strip().rpartition("\n")[2]
-    begin = last.find('{"error_message":')
-    if begin < 0:
-        return None
-    try:
-        fields = json.loads(last[begin:])
-    except ValueError:
-        return None
-    # A log that broke off is still a log.
-    return None if begin or "\n" in log.strip() else str(fields["error_message"])
-
-
-def _sentence(log: str) -> str | None:
-    """Returns the cause that a program of Fullpass wrote to its log (`runtime/termination.py`)."""
-    for line in reversed(log.splitlines()):
-        begin = line.find(FAILURE)
-        if begin >= 0:
-            try:
-                return redact(str(json.loads(line[begin + len(FAILURE) :])))
-            except ValueError:
-                return None
-    return None

@@ -8,6 +8,7 @@ github.com/kubeflow/pipelines, tag 2.5.0, below backend/src/apiserver.
 import email.parser
 import email.policy
 import json
+import re
 import threading
 import uuid
 from http.server import ThreadingHTTPServer
@@ -58,7 +59,8 @@ def failed_run(*tasks: str, attempts: int = 1, retry_nodes: bool = False) -> dic
     of other nodes, and no error is sent. A task is a DAG with the node `executor`, which is the pod itself, or has one
     child for each attempt if there is any retry strategy.
     """
-    details = [detail("root", "FAILED", "done-driver"), detail("done", "SUCCEEDED", "done.executor")]
+    details = [detail("root", "FAILED", "done-driver"), detail("done-driver", "SUCCEEDED", "done")]
+    details += [detail("done", "SUCCEEDED", "done.executor"), detail("executor", "SUCCEEDED")]
     for task in tasks:
         retried = retry_nodes or attempts > 1
         pods = [f"{task}.executor({number})" for number in range(attempts)] if retried else []
@@ -77,16 +79,57 @@ def failed_driver(task: str, *dags: str, of_dags: str = "") -> dict[str, Any]:
     of_dags: `(0)` with a retry strategy for all templates (2.17's workflow-controller-configmap), which gives every
     node, DAGs too, a parent and attempts.
     """
-    path = f"{of_dags}.".join((*dags, f"{task}-driver"))
-    inside = f"{of_dags}.".join((*dags, f"done{of_dags}.executor"))
-    details = [detail("root", "FAILED", f"done-driver{of_dags}", of_dags=of_dags)]
-    details += [detail(dag, "FAILED", of_dags=of_dags) for dag in dags]
-    details += [detail("executor", "SUCCEEDED", *([f"{inside}{of_dags}"] if of_dags else [path]), of_dags=of_dags)]
-    if of_dags:
-        details += [detail(f"executor{of_dags}", "SUCCEEDED", path, of_dags=of_dags)]
-        details += [detail(f"{task}-driver", "FAILED", f"{path}{of_dags}", of_dags=of_dags)]
-    details += [detail(f"{task}-driver{of_dags}", "FAILED", of_dags=of_dags)]
+    inside = f"{of_dags}.".join((*dags, ""))
+    return nodes_of(
+        {f"{inside}done{of_dags}.executor{of_dags}": "SUCCEEDED", f"{inside}{task}-driver{of_dags}": "FAILED"}
+    )
+
+
+def nodes_of(pods: dict[str, str], attempt: int = 0) -> dict[str, Any]:
+    """The fields of a failed run with these pods (path below the root -> state), each a child of the node around it.
+
+    The recordings show that every node but the first is a child of another.
+    """
+    of_dags = "(0)" if all(path.endswith(")") for path in pods) else ""
+    children, states = dict[str, dict[str, None]](), dict[str, str]()
+    for path, state in pods.items():
+        parts = f"{WORKFLOW}{of_dags}.root{of_dags.replace('0', str(attempt))}.{path}".split(".")
+        above = ""
+        for size in range(1, len(parts) + 1):
+            whole = ".".join(parts[:size])
+            for node in dict.fromkeys((re.sub(r"\(\d+\)$", "", whole), whole)):
+                children.setdefault(above, {})[node] = None
+                states[node] = "FAILED" if state == "FAILED" else states.get(node, state)
+                above = node
+    details = [
+        {"display_name": node.rpartition(".")[2], "state": state, "execution_id": "0"}
+        | {"child_tasks": [{"pod_name": hashed(child)} for child in children.get(node, ())]}
+        for node, state in states.items()
+    ]
     return {"state": "FAILED", "run_details": {"task_details": details}}
+
+
+def argo_status(nodes: dict[str, tuple[str, str, str]]) -> dict[str, Any]:
+    """The status of a failed Argo Workflow with these nodes, and the nodes around them, which failed unless given.
+
+    nodes: path -> phase, message (workflow/controller/operator.go, inferFailedReason and markNodeError, of Argo 4.0.5),
+    and when it ended.
+    """
+    split = [path.split(".") for path in nodes]
+    around = {".".join(parts[:size]) for parts in split for size in range(1, len(parts))}
+    around |= {re.sub(r"\(\d+\)$", "", path) for path in {*nodes, *around}} - {*nodes}
+    status = {
+        hashed(path): {"name": path, "type": "DAG", "phase": "Failed", "message": "child failed"} for path in around
+    }
+    for path, (phase, message, ended) in nodes.items():
+        kind = "DAG" if any(other.startswith((f"{path}.", f"{path}(")) for other in nodes) else "Pod"
+        name = path.rpartition(".")[2]
+        template = "system-container-driver" if "-driver" in name else "system-container-impl"
+        status[hashed(path)] = {
+            "id": hashed(path), "name": path, "displayName": name, "type": kind, "templateName": template,
+            "phase": phase, "message": message, "finishedAt": f"2026-11-28T19:{ended}Z",
+        }  # fmt: skip
+    return {"phase": "Failed", "message": "child 'toy-x7k2p-1' failed", "nodes": status}
 
 
 def detail(name: str, state: str, *children: str, of_dags: str = "") -> dict[str, Any]:
@@ -95,9 +138,13 @@ def detail(name: str, state: str, *children: str, of_dags: str = "") -> dict[str
 
 
 def node_id(path: str, of_dags: str = "") -> str:
+    return hashed(f"{WORKFLOW}{of_dags}.root{of_dags}.{path}")
+
+
+def hashed(path: str) -> str:
     """Argo's id of a node: the name of the workflow, and the 32-bit FNV-1a hash of the node's path."""
     value = 0x811C9DC5
-    for byte in f"{WORKFLOW}{of_dags}.root{of_dags}.{path}".encode():
+    for byte in path.encode():
         value = (value ^ byte) * 0x01000193 % 2**32
     return f"{WORKFLOW}-{value}"
 
@@ -123,6 +170,8 @@ class KubeflowServer:
         """The fields of a run at each successive poll; the last entry stays."""
         self.logs: dict[str, str] = {}
         """Name of a pod -> its log. Others are gone."""
+        self.workflow: dict | None = None
+        """The status of the Argo Workflow of every run, if the older API is there."""
         self.log_status = 200
         self.is_page = False
         """Whether it is the server of Kubeflow's page, in front of the API server."""
@@ -156,6 +205,9 @@ class KubeflowServer:
                 self.check_identity(http)
                 status, text = self.log(path, query)
                 kind = "text/plain; charset=utf-8"
+            elif path.startswith("/apis/v1beta1/runs/"):
+                self.check_identity(http)
+                status, text = (404, "not found") if self.workflow is None else (200, json.dumps(self.run_detail()))
             elif self.failing:
                 status, text = self.failing.pop(0)
                 kind = "text/html"
@@ -164,6 +216,10 @@ class KubeflowServer:
         except Refused as refused:
             status, text = refused.status, refused.body
         http.reply(text, status, kind, **({"Location": "/dex/auth"} if status == 302 else {}))
+
+    def run_detail(self) -> dict:
+        """server/api_converter.go, toApiRunDetailV1, and RunDetail of backend/api/v1beta1/run.proto, at 2.17.0."""
+        return {"run": {}, "pipeline_runtime": {"workflow_manifest": json.dumps({"status": self.workflow})}}
 
     def log(self, path: str, query: dict) -> tuple[int, str]:
         """Status and text: server/run_log_server.go, or frontend/server/handlers/pod-logs.ts, both at 2.17.0.

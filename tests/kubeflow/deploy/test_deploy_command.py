@@ -120,6 +120,24 @@ def test_a_run_that_fails_says_why_and_fails_the_command(files, server):
         assert re.search(expected, str(fullpass("submit", *files, "--host", server.address).exception))
 
 
+@pytest.mark.integration
+def test_of_several_failures_the_cause_is_told_and_the_others_when_asked_for(files, server):
+    server.progress = [failed_run("ingest", "transform")]
+    server.logs[pod("ingest.executor")] = FAILURE + json.dumps("Ingest: data/*.csv: no such files")
+    server.logs[pod("transform.executor")] = FAILURE + json.dumps("Transform: no disk")
+    failed = fullpass("submit", *files, "--host", server.address)
+    [run] = server.things["runs"]
+    assert str(failed.exception).splitlines() == [
+        "Ingest: data/*.csv: no such files",
+        f"1 more in this run, which may follow from it: --run {run} --all-causes tells them.",
+    ]
+    again = fullpass("submit", *files, "--host", server.address, "--run", run, "--all-causes")
+    assert str(again.exception).splitlines() == ["Ingest: data/*.csv: no such files", "Transform: no disk"]
+    assert list(server.things["runs"]) == [run]
+    refused = fullpass("submit", *files, "--host", server.address, "--run", run, "--param", "data_path=x")
+    assert isinstance(refused.exception, UserError) and "was started already" in str(refused.exception)
+
+
 def test_a_file_without_a_schedule_is_not_scheduled(files, server):
     shutil.copy(REPOSITORY / "examples" / "taxi" / "pipeline.yaml", files[0])
     refused = fullpass("schedule", "apply", *files, "--host", server.address)

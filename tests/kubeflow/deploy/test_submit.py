@@ -11,7 +11,7 @@ from fullpass.kubeflow.compile.package import to_yaml
 from fullpass.kubeflow.deploy.api_requests import Cluster, version_name
 from fullpass.kubeflow.deploy.connection import Unreachable, client
 from fullpass.kubeflow.deploy.submit import RunSettings, run_parameters, start, wait
-from tests.kubeflow.deploy.server import REFUSALS, recorded
+from tests.kubeflow.deploy.server import REFUSALS, argo_status, recorded
 
 
 def state(name: str, state: str, **more) -> dict:
@@ -146,6 +146,13 @@ def test_a_pod_that_stays_pending_is_told_of_once(cluster, server, package):
     wait(cluster, start(cluster, package, RunSettings("toys")).run_id, ["first"], lines.append, poll=0, stuck=0)
     assert [line.split(".")[0] for line in lines] == ["first: running", "first: a pod has been pending for 0 s"]
     assert "image" in lines[1] and "kubectl describe pod" in lines[1]
+    message = "Unschedulable: 0/3 nodes are available: 3 Insufficient memory."
+    path = "toy-x7k2p(0).root(0).first(0).executor(0)"
+    server.workflow = argo_status({path: ("Pending", message, "05:00")})
+    server.progress = [*[waiting] * 4, {"state": "SUCCEEDED"}]
+    lines.clear()
+    wait(cluster, start(cluster, package, RunSettings("toys")).run_id, ["first"], lines.append, poll=0, stuck=0)
+    assert lines[1] == f"first: a pod has been pending for 0 s.\n  first: {message}"
 
 
 def test_waiting_outlives_an_api_that_is_away_for_a_while(cluster, server, package, text):
