@@ -93,8 +93,7 @@ def summarize_raw(request: Request, span: SpanRequest, source: SeriesSource) -> 
 def _sketch_part(ingestion: Ingestion, index: int, part: FilePart, source: SeriesSource) -> Sketches:
     sketches = Sketches(source)
     reading = ingestion.reading(ingestion.files[index], part)
-    for _, rows in ingestion.read(reading):
-        arrays, good = ingestion.convert(reading, rows)
+    for _, arrays, good in ingestion.batches(reading):
         usable = {name: array.filter(pa.array(good)) for name, array in arrays.items()}
         sketches.add(usable, int(good.sum()))
     return sketches

@@ -165,15 +165,13 @@ class LabelledRows:
             kept = [column for column in ingestion.columns if column.name in {*present, *made}]
             ingestion = replace(ingestion, columns=tuple(kept))
         reading = ingestion.reading(file, WHOLE)
-        for count, rows in ingestion.read(reading):
-            arrays, good = ingestion.convert(reading, rows)
-            self.rows += count
+        for rows, arrays, good in ingestion.batches(reading):
             self._count(reading.take_bad())
             ids = pa.array((number << ROW_BITS) + rows.numbers)
             if good.any():
                 columns = {column.name: arrays[column.name] for column in ingestion.columns}
                 yield examples_as_bytes(examples(encode_features({**columns, RAW_ROW_ID: ids})).filter(pa.array(good)))
-        self.rows += reading.malformed
+        self.rows += reading.read + reading.malformed
         self.left_out += reading.left_out
         self._count(reading.take_bad())
         self.seen |= made

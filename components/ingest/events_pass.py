@@ -29,7 +29,6 @@ from fullpass.components.ingest.joins.join_index import (
     TIME,
     IndexFiles,
     publish_index,
-    sorted_by,
 )
 from fullpass.components.ingest.readers.read_source import parts_of
 from fullpass.components.ingest.readers.reader import BadRowCount, Reading, Rows
@@ -74,14 +73,16 @@ def with_histories(
         bases = {column: config.shifted.name for column in columns if column.name == config.shifted.label}
         label = _Sorter("label.forecast", config.shifted, source, bases, f"{folder}/of-label", distinct=True)
     for reading, rows, spans in source.batches():
-        arrays, good = source.ingestion.convert(reading, rows)
+        _, arrays, good = source.ingestion.convert(reading, rows)
         for sorter in (*sorters.values(), *([label] if label else [])):
             sorter.add(reading, rows, spans, arrays, good)
     source.check(most_bad)
-    histories = tuple(sorter.event_index(name, config.history[name]) for name, sorter in sorters.items())
-    forecast = label.shifted_index(config.shifted, request) if label and config.shifted else None
     before = request.spans_before
-    return [replace(one, histories=histories, forecast=forecast, spans_before=before) for one in ingestions]
+    histories = tuple(
+        sorter.event_index(name, config.history[name], before.get(name, 0)) for name, sorter in sorters.items()
+    )
+    forecast = label.shifted_index(config.shifted, request) if label and config.shifted else None
+    return [replace(one, histories=histories, forecast=forecast) for one in ingestions]
 
 
 def _bases(columns: Sequence[RawColumn], name: str, history: History) -> dict[RawColumn, str | None]:
@@ -115,7 +116,7 @@ class _EventSource:
                 reading = self.ingestion.reading(file, part)
                 # Rows of a column's spans are told apart below, so that a file with many spans is read once.
                 own = None if by_column is not None or not self._spanned else of_file[file.path]
-                for _, rows in replace(self.ingestion, span=own).read(reading):
+                for rows in replace(self.ingestion, span=own).read(reading):
                     if by_column is not None:
                         spans = span_numbers(rows.table, by_column)
                         mine = np.isin(spans, list(self._spans))
@@ -221,10 +222,10 @@ class _Sorter:
             )
         return cells.fill_null(float("nan") if column.type == "number" else b"")
 
-    def event_index(self, name: str, history: History) -> EventIndex:
-        """Sorts the events, and returns their index."""
+    def event_index(self, name: str, history: History, before: int) -> EventIndex:
+        """Sorts the events, and returns their index. before: number of the spans before its own that a row sees."""
         events, ordered = self._sorted()
-        return EventIndex(name, history, self._columns, self._folder, self._files, events, ordered)
+        return EventIndex(name, history, self._columns, self._folder, self._files, events, ordered, before)
 
     def shifted_index(self, shifted: ShiftedLabel, request: Request) -> ShiftedIndex:
         """Sorts the rows, and returns their index.
@@ -251,16 +252,16 @@ class _Sorter:
     def _write_sorted(self) -> tuple[int, bool]:
         total, ordered = 0, True
         with IndexFiles(self._work, _OWN, (*_OWN, KEY, _ROW)) as files:
-            for bucket in self._buckets.tables():
-                bucket = sorted_by(bucket, (FIRST, SECOND, TIME)).combine_chunks()
-                first, second, time, span = (bucket.column(name).to_numpy() for name in _OWN)
+            for bucket in self._buckets.sorted((FIRST, SECOND, TIME)):
+                first, second, time, span = (bucket.numbers(name) for name in _OWN)
                 same = (first[1:] == first[:-1]) & (second[1:] == second[:-1])
                 ordered &= not (same & (span[1:] < span[:-1])).any()
                 repeated = same & (time[1:] == time[:-1])
                 if self._distinct and repeated.any():
-                    self._refuse(bucket.select([TIME, KEY, _ROW]).slice(int(repeated.argmax()), 2).to_pylist())
-                files.write(bucket)
-                total += bucket.num_rows
+                    self._refuse(bucket.rows(int(repeated.argmax()), 2))
+                for piece in bucket.pieces():
+                    files.write(piece)
+                total += len(first)
         return total, ordered
 
     def _refuse(self, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -27,7 +27,7 @@ from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.read_rate import ReadRate
 from fullpass.components.ingest.read_tasks import ReadTask, check_tasks, spread
 from fullpass.components.ingest.readers.read_source import columns_of, columns_of_file
-from fullpass.components.ingest.readers.reader import WHOLE, BadRow, EmptyFileError, Reading, Rows, text_at
+from fullpass.components.ingest.readers.reader import WHOLE, BadRow, Converted, EmptyFileError, Reading, text_at
 from fullpass.components.ingest.readers.row_hash import hashes
 from fullpass.components.ingest.splitting.assign import GAP, NO_SPLIT, columns_of_split
 from fullpass.components.ingest.splitting.hash_runs import HashRun, RunWriter, check_overlaps, count_overlaps
@@ -124,7 +124,6 @@ def ingest_task(ingestion: Ingestion, task: ReadTask, rate: ReadRate) -> dict[st
     writers = {split: ChunkWriter(ingestion.folder, split, task.name, ingestion.layout) for split in ingestion.splits}
     runs = {s: RunWriter(f"{ingestion.folder}/{PENDING}/rows.by-content/{s}-{task.name}") for s in ingestion.splits}
     counts: list[dict[str, Any]] = []
-    rows_read = 0
     seen: set[str] = set()
     bad: list[BadRow] = []
     unmatched, left_out = Counter[str](), Counter[str]()
@@ -132,24 +131,23 @@ def ingest_task(ingestion: Ingestion, task: ReadTask, rate: ReadRate) -> dict[st
     try:
         for number, part in task.parts:
             reading = ingestion.reading(ingestion.files[number], part)
-            before, written = rows_read, Counter[str]()
-            for count, rows in ingestion.read(reading):
-                rows_read += count
-                written += _write_rows(ingestion, number, reading, rows, writers, runs)
-                rate.report(rows_read - before, reading.consumed, reading.path.rsplit("/", 1)[-1])
-            rows_read += reading.malformed
+            written = Counter[str]()
+            for batch in ingestion.batches(reading):
+                written += _write_rows(ingestion, number, reading, batch, writers, runs)
+                rate.report(reading.read, reading.consumed, reading.path.rsplit("/", 1)[-1])
+            rows_read = reading.read + reading.malformed
             seen |= reading.seen
             unmatched += reading.unmatched
             left_out += reading.left_out
             for name, counted in reading.histories.items():
                 histories[name] += counted
-            rate.add_part(rows_read - before, reading.file.size if part == WHOLE else reading.consumed)
+            rate.add_part(rows_read, reading.file.size if part == WHOLE else reading.consumed)
             unusable = reading.take_bad()
             bad += unusable
             counts.append(
                 {
                     "file": number,
-                    "read": rows_read - before,
+                    "read": rows_read,
                     "written": written,
                     "quarantined": len(unusable),
                     "left_out": reading.left_out.total(),
@@ -178,14 +176,12 @@ def _write_rows(
     ingestion: Ingestion,
     index: int,
     reading: Reading,
-    rows: Rows,
+    batch: Converted,
     writers: Mapping[str, ChunkWriter],
     runs: Mapping[str, RunWriter],
 ) -> Counter[str]:
     """Writes the usable rows, and returns the number of rows per split."""
-    if not len(rows.numbers):
-        return Counter[str]()
-    arrays, good = ingestion.convert(reading, rows)
+    rows, arrays, good = batch
     split_of_row = ingestion.split_of_rows(ingestion.first_file + index, reading.file, rows, arrays)
     for row in np.flatnonzero(good & (split_of_row == NO_SPLIT)):
         columns = columns_of_split(ingestion.config.split)

@@ -10,14 +10,20 @@ from tfx.dsl.io import fileio
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import IngestConfig, StratifiedSplit
-from fullpass.components.ingest.history.event_index import EventIndex
-from fullpass.components.ingest.history.recomputed import SpansSeen
+from fullpass.components.ingest.history.event_index import EventIndex, with_lists
 from fullpass.components.ingest.history.shifted_index import ShiftedIndex
 from fullpass.components.ingest.joins.build_index import build_index
 from fullpass.components.ingest.joins.config import is_joined
 from fullpass.components.ingest.joins.join_index import LOOKUP, JoinIndex, joined_arrays, with_keys
 from fullpass.components.ingest.readers.read_source import read_rows
-from fullpass.components.ingest.readers.reader import EmptyFileError, FilePart, Reading, Rows, convert_rows
+from fullpass.components.ingest.readers.reader import (
+    Converted,
+    EmptyFileError,
+    FilePart,
+    Reading,
+    Rows,
+    convert_rows,
+)
 from fullpass.components.ingest.readers.row_hash import contents, hashes
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.spans.ingest_request import Request, SpanRequest
@@ -30,9 +36,6 @@ from fullpass.preprocessing.features.history import history_of, lists_of
 from fullpass.preprocessing.values.raw_text import RawText
 from fullpass.preprocessing.values.row_keys import TABLES
 
-_MOST_ELEMENTS = 1 << 22
-"""Largest number of events in the lists of a batch: 4,194,304."""
-
 
 @dataclass(frozen=True)
 class Ingestion:
@@ -43,7 +46,6 @@ class Ingestion:
         joins: The joined tables, once `with_joins` has read them.
         histories: The events of the histories, once `with_histories` has read them.
         forecast: The values of the label of a forecast, once `with_histories` has read them.
-        spans_before: Number of the spans before its own whose events a row sees.
         span: Number of the span; None if the source has no spans.
         text_rules: Rules for reading text as values; None: those of the source.
     """
@@ -58,7 +60,6 @@ class Ingestion:
     joins: tuple[JoinIndex, ...] = ()
     histories: tuple[EventIndex, ...] = ()
     forecast: ShiftedIndex | None = None
-    spans_before: int = 0
     span: int | None = None
     text_rules: RawText | None = None
 
@@ -100,28 +101,41 @@ class Ingestion:
         needs_all_columns = file.split is None and reads_whole_rows(config.split)
         return Reading(file, own, part, all_columns="to_hash" if needs_all_columns else None)
 
-    def read(self, reading: Reading) -> Iterator[tuple[int, Rows]]:
-        """Yields the number of rows read, and the rows of the span, with the joined columns.
+    def batches(self, reading: Reading) -> Iterator[Converted]:
+        """Yields the rows of the span as they are encoded, in batches of bounded bytes.
+
+        Rows that are not usable are added to `reading`, with the reason: bad ones, and those that a forecast has no
+        label for.
+        """
+        for rows in self.read(reading):
+            for batch in with_lists(self.histories, self.convert(reading, rows), reading, self.text, self.span):
+                if self.forecast is not None:
+                    shifted = self.forecast.columns_of(batch.rows, batch.good, reading, self.text, self.span)
+                    batch = batch._replace(arrays=batch.arrays | shifted)
+                yield batch
+
+    def read(self, reading: Reading) -> Iterator[Rows]:
+        """Yields the rows of the span with the joined columns, and counts them in `reading`.
 
         Rows without a span, or with a date that a join cannot read, are added to the bad rows. If a file holds many
         spans, only the rows of this span count as read. If `SourceFile.rest` is set, rows without a span count, too.
         """
-        for count, rows in self._rows_of_span(reading):
-            for join in self.joins:  # it may remove rows
-                by = self.config.span if self.span is None else None
-                spans = self.span or 0 if by is None else span_numbers(rows.table, by)
-                rows = join.add_columns(rows, reading, self.text, spans)
-            longest = max((index.history.max_length for index in self.histories), default=0)
-            size = max(1, _MOST_ELEMENTS // longest if longest else len(rows.numbers))
-            yield count, rows.slice(0, size)
-            yield from ((0, rows.slice(start, size)) for start in range(size, len(rows.numbers), size))
+        batches = self._rows_of_span(reading)
+        for join in self.joins:
+            batches = join.add_columns(batches, reading, self.text, self._spans_of)
+        return batches
 
-    def _rows_of_span(self, reading: Reading) -> Iterator[tuple[int, Rows]]:
+    def _spans_of(self, table: pa.Table) -> int | np.ndarray:
+        by = self.config.span if self.span is None else None
+        return self.span or 0 if by is None else span_numbers(table, by)
+
+    def _rows_of_span(self, reading: Reading) -> Iterator[Rows]:
         span = self.config.span
         if span is None or self.span is None:
             try:
                 for rows in read_rows(reading, self.config.source):
-                    yield len(rows.numbers), rows
+                    reading.read += len(rows.numbers)
+                    yield rows
             except EmptyFileError:
                 if self.span is None:
                     raise
@@ -139,24 +153,19 @@ class Ingestion:
             for number, text in rows_without_span(rows_of_file, span) if reading.file.rest else ():
                 reading.add_bad(number, span.column, "contains no span", text)
                 lost += 1
-            yield len(own.numbers) + lost, own
+            reading.read += len(own.numbers) + lost
+            if len(own.numbers):
+                yield own
         if not reading.file.rest:
             reading.malformed = 0
 
-    def convert(self, reading: Reading, rows: Rows) -> tuple[dict[str, pa.Array], np.ndarray]:
-        """Returns the columns by name as they are encoded, and bool [rows], True if a row is usable.
-
-        The other rows are added to `reading`, with the reason: bad ones, and those that a forecast has no label for.
-        """
+    def convert(self, reading: Reading, rows: Rows) -> Converted:
+        """Returns the rows as they are encoded, without what other rows give; bad ones are added to `reading`."""
         columns, joins, text = self._columns_read(), self.config.joins, self.text
         own = [column for column in columns if not is_joined(column.name, joins)]
         arrays, good = convert_rows(own, text, reading, rows)
         joined, fit = joined_arrays([c for c in columns if c.name not in arrays], joins, reading, rows)
-        good &= fit
-        seen = None if self.span is None else SpansSeen(max(self.span - self.spans_before, -(2**62)), self.span)
-        lists = [index.lists_of(rows, good, reading, text, seen) for index in self.histories]
-        shifted = {} if self.forecast is None else self.forecast.columns_of(rows, good, reading, text, self.span)
-        return arrays | joined | {name: column for of in (*lists, shifted) for name, column in of.items()}, good
+        return Converted(rows, arrays | joined, good & fit)
 
     def classes_and_hashes(self, rows: Rows, arrays: Mapping[str, pa.Array]) -> tuple[pa.Array, np.ndarray]:
         """Returns the inputs of a stratified split: the class of each row, string, and its content hash, uint64."""

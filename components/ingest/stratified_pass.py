@@ -50,10 +50,7 @@ class _CountTask(beam.DoFn):
         count = 0
         for number, part in task.parts:
             reading = ingestion.reading(ingestion.files[number], part)
-            for _, rows in ingestion.read(reading):
-                if not len(rows.numbers):
-                    continue
-                arrays, good = ingestion.convert(reading, rows)
+            for rows, arrays, good in ingestion.batches(reading):
                 reading.take_bad()  # the second pass records them
                 classes, hashes = ingestion.classes_and_hashes(rows, arrays)
                 writer.write(classes.filter(pa.array(good)), hashes[good])

@@ -1,7 +1,7 @@
 """Reads the rows to predict with Ingest's readers, in batches of dense columns; bad rows keep their position."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from itertools import chain, count
 from typing import cast
 
@@ -9,15 +9,17 @@ import numpy as np
 import pyarrow as pa
 
 from fullpass.base.errors import UserError, did_you_mean, listed
-from fullpass.components.ingest.history.event_index import EventIndex
-from fullpass.components.ingest.joins.config import joined_columns
+from fullpass.components.ingest.history.event_index import EventIndex, with_lists
+from fullpass.components.ingest.joins.config import Join, is_joined, joined_columns
 from fullpass.components.ingest.joins.join_index import JoinIndex, joined_arrays
 from fullpass.components.ingest.readers.read_source import columns_of, columns_of_file, read_rows
 from fullpass.components.ingest.readers.reader import (
     WHOLE,
     BadRow,
+    Converted,
     FilePart,
     Reading,
+    Rows,
     bounded,
     check_columns,
     convert_rows,
@@ -116,20 +118,14 @@ class InputRows:
         reading = Reading(file, columns, part, all_columns="to_show")
         bad: list[BadRow] = []
         shown = _with_unique_names(pa.table([pa.array([], pa.string())] * len(present or ()), names=present or ()))
-        for rows in read_rows(reading, self._how.source):
-            rows = replace(rows, all_columns=_with_unique_names(cast(pa.Table, rows.all_columns)))
-            for table in tables:
-                rows = table.add_columns(rows, reading, self._how.text)
-            arrays, good = convert_rows(needed.values(), self._how.text, reading, rows)
-            of_tables, fit = joined_arrays([c for n, c in self._columns.items() if n in joined], joins, reading, rows)
-            arrays |= of_tables
-            good &= fit
-            for one in histories:
-                arrays |= one.lists_of(rows, good, reading, self._how.text, None)
+        batches = read_rows(reading, self._how.source)
+        for table in tables:
+            batches = table.add_columns(batches, reading, self._how.text)
+        for rows, arrays, good in self._converted(batches, reading, needed, joins, histories):
             self._seen |= added
             self._seen |= needed.keys() if present is not None else reading.seen
             _check_histories(file.path, self._seen, self._columns)
-            shown = cast(pa.Table, rows.all_columns)
+            shown = _with_unique_names(cast(pa.Table, rows.all_columns))
             if not self._seen:
                 self._check_columns(file.path, shown.column_names)
             # A reader records the malformed rows of a block before it yields the other rows.
@@ -141,6 +137,21 @@ class InputRows:
         bad += reading.take_bad()
         if bad:
             yield _batch(np.zeros(0, np.int64), shown.slice(0, 0), np.zeros(0, bool), bad, {})
+
+    def _converted(
+        self,
+        batches: Iterable[Rows],
+        reading: Reading,
+        needed: Mapping[str, RawColumn],
+        joins: Mapping[str, Join],
+        histories: Sequence[EventIndex],
+    ) -> Iterator[Converted]:
+        joined = [column for name, column in self._columns.items() if is_joined(name, joins)]
+        for rows in batches:
+            arrays, good = convert_rows(needed.values(), self._how.text, reading, rows)
+            of_tables, fit = joined_arrays(joined, joins, reading, rows)
+            batch = Converted(rows, arrays | of_tables, good & fit)
+            yield from with_lists(histories, batch, reading, self._how.text, None)
 
     def _check_joins(self, path: str, present: Sequence[str], keys: Sequence[str]) -> None:
         for name in self._joins:

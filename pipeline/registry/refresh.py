@@ -5,20 +5,21 @@ joined with the new tables by the code of Ingest, within the tolerance of Parity
 a fresh process, as ServingCheck asks.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 
 from fullpass.base.errors import UserError, listed
 from fullpass.components.ingest.joins.build_index import build_index
 from fullpass.components.ingest.joins.join_index import LOOKUP, JoinIndex, joined_arrays, with_keys
-from fullpass.components.ingest.readers.reader import Reading, numbered
+from fullpass.components.ingest.readers.reader import Reading, Rows, numbered
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.spans.joined_tables import find_tables
 from fullpass.components.parity.compare import ParityComparison, Tolerance, check_parity, compare_rows
@@ -171,13 +172,16 @@ def _joined(
     keys = {name for index in indexes for name in index.join.left_columns} - added.keys()
     table = numbered(pa.table({name: _cells(given[name], columns[name]) for name in keys}), 0)
     reading = Reading(SourceFile("the eval rows", None, 0, ""), {})
+    batches: Iterable[Rows] = [table]
     for index in indexes:
-        table = index.add_columns(table, reading, RawText())
-    arrays, _ = joined_arrays(added.values(), {index.name: index.join for index in indexes}, reading, table)
+        batches = index.add_columns(batches, reading, RawText())
+    joins = {index.name: index.join for index in indexes}
+    arrays = [joined_arrays(added.values(), joins, reading, rows)[0] for rows in batches]
     joined = dict(given)
     for name, column in added.items():
-        cells = arrays[name].fill_null(b"" if column.type == "string" else float("nan"))
-        joined[name] = tf.constant(cells.to_numpy(zero_copy_only=False), DTYPES[column.type])
+        missing = b"" if column.type == "string" else float("nan")
+        cells = [of[name].fill_null(missing).to_numpy(zero_copy_only=False) for of in arrays]
+        joined[name] = tf.constant(np.concatenate(cells), DTYPES[column.type])
     return joined, reading.unmatched
 
 

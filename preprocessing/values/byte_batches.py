@@ -48,9 +48,19 @@ def row_ranges(batch: pa.Table | pa.RecordBatch, *, rows: int, most_bytes: int =
     if batch.nbytes <= most_bytes and not any(map(pa.types.is_dictionary, batch.schema.types)):
         yield from (slice(start, min(start + rows, total)) for start in range(0, total, rows))
         return
-    ends = np.cumsum(row_bytes(batch))
+    yield from byte_ranges(row_bytes(batch), rows=rows, most_bytes=most_bytes)
+
+
+def byte_ranges(sizes: np.ndarray, *, rows: int, most_bytes: int = BATCH_BYTES) -> Iterator[slice]:
+    """Yields ranges of rows, given the bytes of each, int64 [rows], in order, each as long as the limits allow.
+
+    Example:
+        >>> [part.stop for part in byte_ranges(np.array([4, 4, 4, 11, 1]), rows=2, most_bytes=10)]
+        [2, 3, 4, 5]
+    """
+    ends = np.cumsum(sizes, dtype=np.int64)
     start = 0
-    while start < total:
+    while start < len(sizes):
         before = ends[start - 1] if start else 0
         fitting = int(np.searchsorted(ends, before + most_bytes, side="right"))
         stop = min(max(fitting, start + 1), start + rows)

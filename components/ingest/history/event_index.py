@@ -5,6 +5,7 @@ table. A worker needs memory for the lists of one batch only, however many event
 """
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fullpass.base.errors import prefix_errors
+from fullpass.base.errors import UserError, listed, prefix_errors
 from fullpass.components.ingest.history.recomputed import SpansSeen, read_event_sample
 from fullpass.components.ingest.joins.join_index import (
     Entities,
@@ -23,15 +24,21 @@ from fullpass.components.ingest.joins.join_index import (
     local_copy,
     times_of,
 )
-from fullpass.components.ingest.readers.reader import Reading, Rows
+from fullpass.components.ingest.readers.reader import Converted, Reading, Rows
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.features.forecast import ShiftedLabel
 from fullpass.preprocessing.features.history import History
+from fullpass.preprocessing.values.byte_batches import byte_ranges
 from fullpass.preprocessing.values.list_values import lists_of_lengths
 from fullpass.preprocessing.values.raw_text import RawText
 
 _FIRST_TIME = np.iinfo(np.int64).min
 _SECOND = 1_000_000
+_AGE_BYTES = 4
+_MOST_BYTES = 1 << 30
+"""Of the lists of a row: half of what a tf.Example and an array of Arrow can hold."""
+_MOST_ELEMENTS = 1 << 22
+"""Largest number of events in the lists of a batch: 4,194,304."""
 
 
 def keys_and_times(
@@ -63,6 +70,7 @@ class EventIndex:
         files: Paths that were read.
         events: Number of events.
         ordered: Whether the events of each entity have their spans in the order of their times.
+        before: Number of the spans before its own whose events a row sees.
     """
 
     name: str
@@ -72,39 +80,28 @@ class EventIndex:
     files: tuple[str, ...]
     events: int
     ordered: bool = True
+    before: int = 0
 
-    def lists_of(
-        self, rows: Rows, good: np.ndarray, reading: Reading, text: RawText, seen: SpansSeen | None
-    ) -> dict[str, pa.Array]:
-        """Returns the lists of each row, large lists of float32 or binary; null for a row without events.
+    def find(self, batch: Converted, reading: Reading, text: RawText, span: int | None) -> "FoundEvents":
+        """Finds the events of each row.
 
-        A row with an unreadable date is added to the bad rows, and its `good` is set to False.
+        A row with an unreadable date is added to the bad rows, and set to False in `batch.good`.
 
         Args:
-            good: bool [rows].
-            text: Rules for reading the text of `rows`.
-            seen: None if the source has no spans.
+            text: Rules for reading the text of the rows.
+            span: Number of the rows' span; None if the source has no spans.
         """
-        history = self.history
-        keys, times, there = keys_and_times(rows, good, reading, history, text)
+        seen = None if span is None else SpansSeen(max(span - self.before, -(2**62)), span)
+        keys, times, there = keys_and_times(batch.rows, batch.good, reading, self.history, text)
         counts = reading.histories.setdefault(self.name, Counter())
-        counts["without"] += int((good & ~there).sum())
-        if not self.events:
-            return {column.name: pa.nulls(len(good), pa.large_list(element_type(column))) for column in self.lists}
-        index, mine = opened_index(self.folder), np.flatnonzero(there)
-        found = self._find(index, keys.first[mine], keys.second[mine], times[mine], seen)
-        counts["cut"] += int((found.cut & good[mine]).sum())
-        lengths = np.zeros(len(good), np.int64)
-        lengths[mine] = found.lengths
-        ages = _rounded_up((np.repeat(times, lengths) - index.time[found.positions]) / _SECOND)
-        stored = index.values
-        values = dict(zip(stored.names, stored.take(found.positions), strict=True)) if stored.names else {}
-        lists = {
-            column.name: lists_of_lengths(values.get(column.name, pa.array(ages)), lengths) for column in self.lists
-        }
-        usable = good & there
-        counts["checked"] += index.sample.check(self.name, history, keys, times, usable, lists, reading, rows, seen)
-        return lists
+        counts["without"] += int((batch.good & ~there).sum())
+        lengths, positions = np.zeros(len(there), np.int64), np.zeros(0, np.int64)
+        if self.events:
+            mine = np.flatnonzero(there)
+            found = self._find(opened_index(self.folder), keys.first[mine], keys.second[mine], times[mine], seen)
+            counts["cut"] += int((found.cut & batch.good[mine]).sum())
+            lengths[mine], positions = found.lengths, found.positions
+        return FoundEvents(self, seen, keys, times, batch.good & there, lengths, positions)
 
     def _find(
         self, index: "SortedEvents", first: np.ndarray, second: np.ndarray, times: np.ndarray, seen: SpansSeen | None
@@ -136,6 +133,92 @@ class _Found(NamedTuple):
     lengths: np.ndarray
     positions: np.ndarray
     cut: np.ndarray
+
+
+@dataclass(frozen=True)
+class FoundEvents:
+    """The events of some rows.
+
+    Attributes:
+        keys, times: Of the rows; times are int64 [rows].
+        usable: bool [rows], whether a row is good and has both.
+        lengths: Number of events of each row, int64 [rows].
+        positions: The events in the index, int64 [elements].
+    """
+
+    index: EventIndex
+    seen: SpansSeen | None
+    keys: Keys
+    times: np.ndarray
+    usable: np.ndarray
+    lengths: np.ndarray
+    positions: np.ndarray
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Bytes of the lists of each row, int64 [rows]."""
+        if not len(self.positions):
+            return np.zeros(len(self.lengths), np.int64)
+        bytes_of = opened_index(self.index.folder).values.bytes_at(self.positions) + _AGE_BYTES
+        ends = np.cumsum(self.lengths)
+        before = np.concatenate([[0], np.cumsum(bytes_of)])
+        return before[ends] - before[ends - self.lengths]
+
+    def lists(self, part: slice, rows: Rows, reading: Reading) -> dict[str, pa.Array]:
+        """Returns the lists of some rows, large lists of float32 or binary; null for a row without events.
+
+        Some of the lists are compared with recomputed ones.
+
+        Args:
+            part: Range of the rows.
+            rows: These rows.
+        """
+        of, times, lengths = self.index, self.times[part], self.lengths[part]
+        if not of.events:
+            return {column.name: pa.nulls(len(times), pa.large_list(element_type(column))) for column in of.lists}
+        index, begin = opened_index(of.folder), int(self.lengths[: part.start].sum())
+        positions = self.positions[begin : begin + int(lengths.sum())]
+        ages = pa.array(_rounded_up((np.repeat(times, lengths) - index.time[positions]) / _SECOND))
+        stored = index.values.take(positions) if index.values.names else pa.table({})
+        values = {name: stored.column(name).combine_chunks() for name in stored.column_names}
+        lists = {column.name: lists_of_lengths(values.get(column.name, ages), lengths) for column in of.lists}
+        keys = Keys(self.keys.texts[part], self.keys.first[part], self.keys.second[part])
+        checked = index.sample.check(
+            of.name, of.history, keys, times, self.usable[part], lists, reading, rows, self.seen
+        )
+        reading.histories[of.name]["checked"] += checked
+        return lists
+
+
+def with_lists(
+    histories: Sequence[EventIndex], batch: Converted, reading: Reading, text: RawText, span: int | None
+) -> Iterator[Converted]:
+    """Yields rows with the lists of their histories, in batches of bounded bytes; see `EventIndex.find`.
+
+    Raises:
+        UserError: The lists of a row have more bytes than an example can hold.
+    """
+    longest = max((index.history.max_length for index in histories), default=0)
+    size = max(1, _MOST_ELEMENTS // longest if longest else len(batch.good))
+    for start in range(0, len(batch.good), size):
+        some = batch.slice(slice(start, start + size))
+        found = [index.find(some, reading, text, span) for index in histories]
+        sizes = np.sum([one.sizes for one in found], axis=0) if found else np.zeros(len(some.good), np.int64)
+        _check_sizes(sizes, [index.name for index in histories], reading, some.rows)
+        for part in byte_ranges(sizes, rows=size):
+            piece = some.slice(part)
+            lists = [one.lists(part, piece.rows, reading) for one in found]
+            yield piece._replace(arrays=piece.arrays | {n: column for of in lists for n, column in of.items()})
+
+
+def _check_sizes(sizes: np.ndarray, histories: Sequence[str], reading: Reading, rows: Rows) -> None:
+    row = int(sizes.argmax())
+    if sizes[row] > _MOST_BYTES:
+        raise UserError(
+            f"{reading.path}, row {rows.numbers[row]}: its lists of {listed([f'data.history.{n}' for n in histories])} "
+            f"have {sizes[row] / 1e9:.1f} GB; an example holds less than {_MOST_BYTES / 1e9:.1f} GB. Keep fewer or "
+            "shorter columns, or lower max_length or within."
+        )
 
 
 class SortedEvents(SortedRows):

@@ -104,9 +104,9 @@ class EventSample:
         """Returns the usable rows of the entities of the sample that have few events."""
         few = {key.encode() for key, events in self.events.items() if len(events) <= _MOST_EVENTS}
         distinct = keys.texts.dictionary_encode()
-        known = [text in few for text in distinct.dictionary.to_pylist()]
-        codes = distinct.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)
-        mine: list[int] = np.flatnonzero(usable & np.append(known, False)[codes]).tolist()
+        known = np.array([*(text in few for text in distinct.dictionary.to_pylist()), False])
+        codes = distinct.indices.fill_null(len(known) - 1).to_numpy(zero_copy_only=False)
+        mine: list[int] = np.flatnonzero(usable & known[codes]).tolist()
         return mine
 
     def write(self, folder: str) -> None:

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,10 +28,10 @@ from fullpass.components.ingest.joins.join_index import (
     FileRows,
     IndexFiles,
     JoinIndex,
+    StoredColumns,
     add_unreadable,
     keys_of,
     publish_index,
-    sorted_by,
     times_of,
 )
 from fullpass.components.ingest.joins.tables import Tables, of_join
@@ -45,6 +46,7 @@ from fullpass.components.ingest.readers.reader import (
 )
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.values.byte_batches import byte_ranges
 from fullpass.preprocessing.values.raw_text import RawText
 from fullpass.preprocessing.values.row_keys import KEY, KEY_MARK, with_text_rules
 
@@ -53,6 +55,7 @@ _MOST_BITS = 8
 _UNKNOWN_BITS = 4
 """Bits of the bucket of a row if the size of the table is unknown, such as that of a query."""
 _BUFFERED_ROWS = 1 << 19
+_BUFFERED_BYTES = 256 << 20
 _FILE, _ROW = "file", "row"
 _OWN = (FIRST, SECOND, TIME, SPAN, KEY, _FILE, _ROW)
 
@@ -220,21 +223,20 @@ class _Table:
             what = f"{', '.join(several)} holds lists" if several else f"it has more than {MOST_LOOKED_UP:,} rows"
             raise UserError(f"a model cannot contain the table (serve: lookup): {what}. Use serve: given.")
 
-    def kept(self, bucket: pa.Table) -> np.ndarray:
-        """Returns the rows of a sorted bucket that count, bool [rows]: one row per key, date and span.
+    def kept(self, bucket: "Bucket") -> np.ndarray:
+        """Returns the rows of a bucket that count, bool [rows]: one row per key, date and span.
 
         Raises:
             UserError: A key is repeated, and no rule says which row counts.
         """
-        same = np.ones(max(bucket.num_rows - 1, 0), bool)
+        same = np.array(True)
         for name in (FIRST, SECOND, TIME, SPAN):
-            values = bucket.column(name).to_numpy()
-            same &= values[1:] == values[:-1]
+            values = bucket.numbers(name)
+            same = same & (values[1:] == values[:-1])
         if self.join.duplicates == "refuse" and same.any():
-            row = int(same.argmax())
-            key = bucket.column(KEY)[row].as_py().decode("utf-8", "replace").replace(KEY_MARK, ", ")
-            where = [f"{self.tables.files[bucket.column(_FILE)[i].as_py()].path}, row {bucket.column(_ROW)[i].as_py()}"
-                     for i in (row, row + 1)]  # fmt: skip
+            both = bucket.rows(int(same.argmax()), 2)
+            key = both[0][KEY].decode("utf-8", "replace").replace(KEY_MARK, ", ")
+            where = [f"{self.tables.files[row[_FILE]].path}, row {row[_ROW]}" for row in both]
             date = " and the same date" if self.join.as_of else ""
             raise UserError(
                 f"two rows of the table have the key {key!r}{date}: {where[0]}, and {where[1]}. Name further key "
@@ -258,7 +260,8 @@ class Buckets:
     def add(self, batch: pa.Table) -> None:
         """Adds rows."""
         self._buffer.append(batch)
-        if sum(table.num_rows for table in self._buffer) >= _BUFFERED_ROWS:
+        rows, size = (sum(getattr(table, of) for table in self._buffer) for of in ("num_rows", "nbytes"))
+        if rows >= _BUFFERED_ROWS or size >= _BUFFERED_BYTES:
             self._deal()
 
     def _deal(self) -> None:
@@ -273,16 +276,39 @@ class Buckets:
                 self._writers[number] = pa.ipc.new_file(f"{self._folder}/{number}", rows.schema)
             self._writers[number].write_table(rows.slice(begin, end - begin))
 
-    def tables(self) -> Iterator[pa.Table]:
-        """Yields the buckets in the order of their hashes, and removes each."""
+    def sorted(self, names: Sequence[str]) -> Iterator["Bucket"]:
+        """Yields the buckets in the order of their hashes, and removes each. names: those of `Bucket`."""
         if self._buffer:
             self._deal()
         for number, writer in sorted(self._writers.items()):
             writer.close()
             path = self._folder / str(number)
-            yield pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+            yield Bucket(str(path), names)
             path.unlink()
         self._folder.rmdir()
+
+
+class Bucket:
+    """The rows of a file, sorted by some columns of numbers, the first one first; equal rows stay in their order."""
+
+    def __init__(self, path: str, names: Sequence[str]):
+        self._stored = StoredColumns(path)
+        self._order = np.lexsort([self._stored.numbers(name) for name in reversed(names)])
+
+    def numbers(self, name: str) -> np.ndarray:
+        """Returns a column of numbers."""
+        return self._stored.numbers(name)[self._order]
+
+    def rows(self, begin: int, count: int) -> list[dict[str, Any]]:
+        """Returns a few rows."""
+        found: list[dict[str, Any]] = self._stored.take(self._order[begin : begin + count]).to_pylist()
+        return found
+
+    def pieces(self, kept: np.ndarray | None = None) -> Iterator[pa.Table]:
+        """Yields the rows in tables of at most `BATCH_BYTES`. kept: bool [rows], those that are yielded; None: all."""
+        order = self._order if kept is None else self._order[kept]
+        for part in byte_ranges(self._stored.bytes_at(order), rows=_BUFFERED_ROWS):
+            yield self._stored.take(order[part]).combine_chunks()
 
 
 def _write_sorted(table: _Table, buckets: Buckets, folder: Path) -> np.ndarray:
@@ -291,13 +317,12 @@ def _write_sorted(table: _Table, buckets: Buckets, folder: Path) -> np.ndarray:
     as_of, per_span = table.join.as_of is not None, table.tables.spans is not None
     names = (FIRST, SECOND, *([TIME] if as_of or per_span else []), *([SPAN] if as_of and per_span else []))
     with IndexFiles(folder, names, _OWN) as files:
-        for bucket in buckets.tables():
-            bucket = sorted_by(bucket, names)
-            bucket = bucket.filter(pa.array(table.kept(bucket))).combine_chunks()
-            files.write(bucket)
-            rows += np.bincount(bucket.column(_FILE).to_numpy(), minlength=len(rows))
+        pieces = (piece for bucket in buckets.sorted(names) for piece in bucket.pieces(table.kept(bucket)))
+        for piece in pieces:
+            files.write(piece)
+            rows += np.bincount(piece.column(_FILE).to_numpy(), minlength=len(rows))
             if table.join.serve == "lookup":
-                looked_up.append(bucket.drop([name for name in _OWN if name != KEY]))
+                looked_up.append(piece.drop([name for name in _OWN if name != KEY]))
                 table.check_lookup(int(rows.sum()))
         if per_span and not rows.any():
             files.write_values(table.without_rows())

@@ -8,9 +8,9 @@ the size of the table, and every runner of Beam finds the same rows.
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -22,23 +22,26 @@ import pyarrow.compute as pc
 from fullpass.base.errors import prefix_errors
 from fullpass.base.files import is_address
 from fullpass.components.ingest.joins.config import AsOf, Join
-from fullpass.components.ingest.readers.reader import Reading, Rows, convert_rows, text_at
+from fullpass.components.ingest.readers.reader import BATCH_ROWS, Reading, Rows, convert_rows, text_at
 from fullpass.components.ingest.writing.manifest import JoinCount
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.dates.read_dates import read_dates
 from fullpass.preprocessing.values.arrow_text import as_mask
-from fullpass.preprocessing.values.convert import convert_raw
+from fullpass.preprocessing.values.byte_batches import byte_ranges, row_bytes
+from fullpass.preprocessing.values.convert import Converted, convert_raw
 from fullpass.preprocessing.values.raw_text import RawText
 from fullpass.preprocessing.values.row_keys import KEY_MARK, is_key_text
 
-FIRST, SECOND, TIME, VALUES = "hash-1.uint64", "hash-2.uint64", "known-at.int64", "values.arrow"
-"""Files of an index: both halves of the hashes of the keys, microseconds since 1970 UTC, and the columns.
+FIRST, SECOND, TIME, VALUES, BYTES = "hash-1.uint64", "hash-2.uint64", "known-at.int64", "values.arrow", "bytes.int64"
+"""Files of an index: both halves of the hashes of the keys, microseconds since 1970 UTC, the columns, and their bytes.
 
 Of tables per span that are joined by key only, the time is the span."""
 SPAN = "span.int64"
 """File of the span of each row, of tables per span that are joined by time."""
 LOOKUP = "lookup.arrow"
 """The keys and columns of a table that the model contains."""
+SpansOf = Callable[[pa.Table], int | np.ndarray]
+"""Rows -> their span, or that of each, int64 [rows]."""
 _HALVES = ("fullpass joins 1", "fullpass joins 2")  # keys of SipHash, 16 bytes each
 
 
@@ -63,7 +66,7 @@ class Keys:
 
 def keys_of(table: pa.Table, columns: Sequence[str], text: RawText) -> Keys:
     """Returns the keys of rows: the tokens of the key columns, in any Arrow type."""
-    tokens = [_cells(table, name, text, token=True) for name in columns]
+    tokens = [_cells(table, name, text, token=True).flat for name in columns]
     texts = tokens[0] if len(tokens) == 1 else pc.binary_join_element_wise(*tokens, pa.scalar(KEY_MARK.encode()))
     distinct = texts.dictionary_encode()
     objects = distinct.dictionary.to_numpy(zero_copy_only=False)
@@ -73,10 +76,14 @@ def keys_of(table: pa.Table, columns: Sequence[str], text: RawText) -> Keys:
 
 
 def times_of(table: pa.Table, column: str, text: RawText, format: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns times, int64 microseconds since 1970 UTC, whether a row has one, and whether it is unreadable, bool."""
+    """Returns times, int64 microseconds since 1970 UTC, whether a row has one, and whether it is unreadable, bool.
+
+    A row whose cell is missing or "" has no time, and is not unreadable.
+    """
     cells = _cells(table, column, text, token=False)
-    read = read_dates(cells.cast(pa.string()), format)
-    return read.utc, read.valid, as_mask(cells.is_valid()) & ~read.valid
+    read = read_dates(cells.flat.cast(pa.string()), format)
+    there = as_mask(pc.not_equal(cells.flat, b"").fill_null(False)) | cells.bad
+    return read.utc, read.valid, there & ~read.valid
 
 
 def add_unreadable(reading: Reading, rows: Rows, column: str, format: str, unreadable: np.ndarray) -> None:
@@ -93,7 +100,7 @@ def joined_arrays(
 
     They were converted when their table was read, but for a number by which rows find others: its text is its key.
     """
-    arrays, good = {}, np.ones(len(rows.numbers), bool)
+    arrays, good = {}, rows.good
     for column in columns:
         arrays[column.name] = rows.table.column(column.name).combine_chunks()
         if is_key_text(arrays[column.name], column):
@@ -113,9 +120,9 @@ def with_keys(columns: Iterable[RawColumn], keys: Iterable[str]) -> dict[str, Ra
     return found
 
 
-def _cells(table: pa.Table, name: str, text: RawText, *, token: bool) -> pa.Array:
+def _cells(table: pa.Table, name: str, text: RawText, *, token: bool) -> Converted:
     column = table.column(name).combine_chunks()
-    return convert_raw(column, RawColumn(name, "string", token=token), text).flat
+    return convert_raw(column, RawColumn(name, "string", token=token), text)
 
 
 @dataclass(frozen=True)
@@ -143,22 +150,27 @@ class JoinIndex:
         aside = sum(one.read for one in seen) - rows
         return JoinCount(self.name, tuple(one.path for one in seen), rows, aside, unmatched)
 
-    def add_columns(self, rows: Rows, reading: Reading, text: RawText, spans: int | np.ndarray = 0) -> Rows:
-        """Returns the rows with the joined columns, in the form of a tf.Example; null in rows without a match.
+    def add_columns(
+        self, batches: Iterable[Rows], reading: Reading, text: RawText, spans_of: SpansOf = lambda _: 0
+    ) -> Iterator[Rows]:
+        """Yields the rows with the joined columns, in the form of a tf.Example; null in rows without a match.
 
-        Counts the rows without a match, and removes rows with an unreadable date, which become bad rows.
+        Counts the rows without a match. A row with an unreadable date stays, without a match, and is a bad row. A batch
+        is cut where the joined columns have more than `BATCH_BYTES`.
 
         Args:
-            text: Rules for reading the text of `rows`.
-            spans: Span of the rows, or of each, int64 [rows].
+            text: Rules for reading the text of the rows.
+            spans_of: Returns the span of the rows of a table, or of each, int64 [rows].
         """
-        with prefix_errors(reading.path):
-            positions, unreadable = self.find(rows.table, text, spans)
-        if self.join.as_of is not None and unreadable.any():
-            add_unreadable(reading, rows, self.join.as_of.left, self.join.as_of.format, unreadable)
-            rows, positions = rows.filter(~unreadable), positions[~unreadable]
-        reading.unmatched[self.name] += int((positions < 0).sum())
-        return rows.with_columns(self.columns_at(positions))
+        for rows in batches:
+            with prefix_errors(reading.path):
+                positions, unreadable = self.find(rows.table, text, spans_of(rows.table))
+            if self.join.as_of is not None and unreadable.any():
+                add_unreadable(reading, rows, self.join.as_of.left, self.join.as_of.format, unreadable)
+                rows = replace(rows, without_bad=rows.good & ~unreadable)
+            reading.unmatched[self.name] += int((rows.good & (positions < 0)).sum())
+            for part in byte_ranges(self.bytes_at(positions), rows=BATCH_ROWS):
+                yield rows.slice(part.start, part.stop - part.start).with_columns(self.columns_at(positions[part]))
 
     def find(self, table: pa.Table, text: RawText, spans: int | np.ndarray = 0) -> tuple[np.ndarray, np.ndarray]:
         """Returns the rows of the joined table that match the rows of another.
@@ -186,10 +198,18 @@ class JoinIndex:
         positions[rows] = index.find(keys.first[rows], keys.second[rows], times[rows], own)
         return positions, unreadable
 
-    def columns_at(self, positions: np.ndarray) -> list[tuple[str, pa.Array]]:
+    def columns_at(self, positions: np.ndarray) -> list[tuple[str, pa.ChunkedArray]]:
         """Returns names and values of the joined columns at some positions, null where a position is -1."""
-        arrays = _opened(self.folder, self.join.as_of, self.before).values.take(positions)
+        arrays = self._values.take(positions).columns
         return [(column.name, array) for column, array in zip(self.columns, arrays, strict=True)]
+
+    def bytes_at(self, positions: np.ndarray) -> np.ndarray:
+        """Returns the bytes of the joined columns at each of some positions, int64 [positions]."""
+        return self._values.bytes_at(positions)
+
+    @property
+    def _values(self) -> "StoredColumns":
+        return _opened(self.folder, self.join.as_of, self.before).values
 
 
 @dataclass(frozen=True)
@@ -223,7 +243,7 @@ class SortedRows:
         self.time, self.span = (
             _mapped(path, np.int64) if os.path.exists(path := f"{folder}/{name}") else None for name in (TIME, SPAN)
         )
-        self.values = StoredColumns(f"{folder}/{VALUES}")
+        self.values = StoredColumns(f"{folder}/{VALUES}", _mapped(f"{folder}/{BYTES}", np.int64))
 
     def ends(self, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the positions between which the keys with these first halves are, int64 [rows] each."""
@@ -298,20 +318,42 @@ def _mapped(path: str, dtype: type) -> np.ndarray:
 
 
 class StoredColumns:
-    """The columns of an index in an Arrow file, mapped into memory; `names` are their names."""
+    """The columns of an Arrow file, mapped into memory; `names` are their names.
 
-    def __init__(self, path: str):
+    Args:
+        sizes: The bytes of each row, int64 [rows]; None: they are computed.
+    """
+
+    def __init__(self, path: str, sizes: np.ndarray | None = None):
         file = pa.ipc.open_file(pa.memory_map(path))
         self._schema = file.schema
         self.names: list[str] = file.schema.names
         self._batches = [file.get_batch(i) for i in range(file.num_record_batches)]
         self._ends = np.cumsum([batch.num_rows for batch in self._batches])
+        self._sizes = np.concatenate([*map(row_bytes, self._batches)]) if sizes is None else sizes
 
-    def take(self, positions: np.ndarray) -> list[pa.Array]:
-        """Returns the columns of some rows, null where a position is -1."""
+    def numbers(self, name: str) -> np.ndarray:
+        """Returns a column of numbers."""
+        return np.concatenate([batch.column(name).to_numpy() for batch in self._batches])
+
+    def bytes_at(self, positions: np.ndarray) -> np.ndarray:
+        """Returns the bytes of the columns at each of some positions, int64 [positions]; 0 where a position is -1."""
+        sizes = np.zeros(len(positions), np.int64)
+        sizes[positions >= 0] = self._sizes[positions[positions >= 0]]
+        return sizes
+
+    def take(self, positions: np.ndarray) -> pa.Table:
+        """Returns the columns of some rows, null where a position is -1.
+
+        A column has a chunk for every `BATCH_BYTES` bytes, since Arrow counts the bytes of texts in 32 bits.
+        """
+        parts = byte_ranges(self.bytes_at(positions), rows=max(len(positions), 1))
+        return pa.concat_tables([self._schema.empty_table(), *(self._take(positions[part]) for part in parts)])
+
+    def _take(self, positions: np.ndarray) -> pa.Table:
         wanted = np.unique(positions[positions >= 0])
         if not len(wanted) or not len(self._schema):
-            return [pa.nulls(len(positions), field.type) for field in self._schema]
+            return pa.table([pa.nulls(len(positions), field.type) for field in self._schema], schema=self._schema)
         cuts = np.concatenate([[0], np.searchsorted(wanted, self._ends)])
         batches = [
             pc.take(batch, pa.array(wanted[begin:end] - (last - batch.num_rows)))
@@ -319,17 +361,12 @@ class StoredColumns:
             if begin < end
         ]
         rows = pa.array(np.searchsorted(wanted, positions), mask=positions < 0)
-        return [column.combine_chunks().take(rows) for column in pa.Table.from_batches(batches).columns]
+        return pa.Table.from_batches(batches).combine_chunks().take(rows)
 
 
 @lru_cache(maxsize=16)
 def _opened(folder: str, as_of: AsOf | None, before: int | None) -> _OpenIndex:
     return _OpenIndex(local_copy(folder), as_of, before)
-
-
-def sorted_by(rows: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Returns rows sorted by some columns of numbers, the first one first; equal rows stay in their order."""
-    return rows.take(pa.array(np.lexsort(tuple(rows.column(name).to_numpy() for name in reversed(names)))))
 
 
 class IndexFiles:
@@ -343,6 +380,7 @@ class IndexFiles:
     def __init__(self, folder: Path, numbers: Sequence[str], own: Collection[str]):
         self._folder, self._own, self._stack = folder, own, ExitStack()
         self._files = {name: self._stack.enter_context(open(folder / name, "wb")) for name in numbers}
+        self._sizes = self._stack.enter_context(open(folder / BYTES, "wb"))
         self._writer: pa.ipc.RecordBatchFileWriter | None = None
 
     def __enter__(self) -> "IndexFiles":
@@ -362,6 +400,7 @@ class IndexFiles:
         if self._writer is None:
             self._writer = self._stack.enter_context(pa.ipc.new_file(str(self._folder / VALUES), values.schema))
         self._writer.write_table(values)
+        row_bytes(values).tofile(self._sizes)
 
 
 def publish_index(work: str | Path, folder: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -110,29 +110,51 @@ class Rows:
         numbers: int64 [rows], increasing. In text, the line at which a row starts, from 1, with the header counted;
             else the position of the row in the file, from 1.
         all_columns: The same rows with every unchanged column of the source, if `Reading.all_columns` requests it.
+        without_bad: bool [rows], False for a row that a join added to the bad rows; None: there is none.
     """
 
     table: pa.Table
     numbers: np.ndarray
     all_columns: pa.Table | None = None
+    without_bad: np.ndarray | None = None
+
+    @property
+    def good(self) -> np.ndarray:
+        """A new array of bool [rows], False for the rows that are bad already."""
+        return np.ones(len(self.numbers), bool) if self.without_bad is None else self.without_bad.copy()
 
     def filter(self, mask: np.ndarray) -> "Rows":
         """Returns the rows where `mask`, bool [rows], is true."""
         kept = pa.array(mask)
         all_columns = None if self.all_columns is None else self.all_columns.filter(kept)
-        return Rows(self.table.filter(kept), self.numbers[mask], all_columns)
+        without_bad = None if self.without_bad is None else self.without_bad[mask]
+        return Rows(self.table.filter(kept), self.numbers[mask], all_columns, without_bad)
 
     def slice(self, start: int, count: int) -> "Rows":
         """Returns at most `count` rows."""
         all_columns = None if self.all_columns is None else self.all_columns.slice(start, count)
-        return Rows(self.table.slice(start, count), self.numbers[start : start + count], all_columns)
+        without_bad = None if self.without_bad is None else self.without_bad[start : start + count]
+        return Rows(self.table.slice(start, count), self.numbers[start : start + count], all_columns, without_bad)
 
-    def with_columns(self, columns: Iterable[tuple[str, pa.Array]]) -> "Rows":
+    def with_columns(self, columns: Iterable[tuple[str, pa.Array | pa.ChunkedArray]]) -> "Rows":
         """Returns the rows with further columns; `all_columns` stays as it is."""
         table = self.table
         for name, column in columns:
             table = table.append_column(name, column)
         return replace(self, table=table)
+
+
+class Converted(NamedTuple):
+    """Some rows in the form of a tf.Example. arrays: columns by name. good: bool [rows], True if a row is usable."""
+
+    rows: Rows
+    arrays: dict[str, pa.Array]
+    good: np.ndarray
+
+    def slice(self, part: slice) -> "Converted":
+        """Returns a range of the rows."""
+        arrays = {name: array[part] for name, array in self.arrays.items()}
+        return Converted(self.rows.slice(part.start, part.stop - part.start), arrays, self.good[part])
 
 
 @dataclass
@@ -141,6 +163,7 @@ class Reading:
 
     Attributes:
         bad: Bad rows found since the last `take_bad`.
+        read: Number of rows that parsed so far, as Ingest counts them (`Ingestion.read`).
         malformed: Number of rows that did not parse and therefore were not yielded.
         consumed: Number of bytes of the part read so far; 0 if unknown.
         seen: Columns found so far, by readers that find columns only in the rows.
@@ -154,6 +177,7 @@ class Reading:
     columns: Mapping[str, RawColumn]
     part: FilePart = WHOLE
     bad: list[BadRow] = field(default_factory=list)
+    read: int = 0
     malformed: int = 0
     consumed: int = 0
     seen: set[str] = field(default_factory=set)
@@ -371,8 +395,7 @@ def convert_rows(
 
     Each unusable row is added to `reading`, with its column and the reason.
     """
-    good = np.ones(len(rows.numbers), dtype=bool)
-    arrays: dict[str, pa.Array] = {}
+    good, arrays = rows.good, dict[str, pa.Array]()
     columns = tuple(columns)
     for raw in columns:
         column = rows.table.column(raw.name).combine_chunks()

@@ -5,7 +5,7 @@ import gc
 import hashlib
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from operator import attrgetter
@@ -57,6 +57,7 @@ class Request:
         config: The part of `data:` that determines the records.
         spans: All spans of the window.
         past: Further spans that these spans see: at most `spans_before` earlier, or in `reaches`.
+        spans_before: History -> number of the spans before its own whose events a row sees.
         reaches: The first and the last span, relative to its own, whose rows a span reads for a forecast.
         joined: The joined tables, by the name of the join.
     """
@@ -68,7 +69,7 @@ class Request:
     spans: tuple[SpanRequest, ...] = ()
     spanned: bool = False
     past: tuple[SpanRequest, ...] = ()
-    spans_before: int = 0
+    spans_before: Mapping[str, int] = field(default_factory=dict)
     reaches: tuple[tuple[int, int], ...] = ()
     joined: dict[str, Tables] = field(default_factory=dict)
 
@@ -81,7 +82,7 @@ class Request:
             "spanned": self.spanned,
             "spans": [asdict(span) for span in new.spans],
             "past": [asdict(span) for span in new.past],
-            "spans_before": self.spans_before,
+            "spans_before": dict(self.spans_before),
             "reaches": self.reaches,
             "joined": joined,
         }
@@ -97,21 +98,21 @@ class Request:
 
     def sees(self, span: int, other: int) -> bool:
         """Returns whether the records of a span depend on the rows of another."""
-        return 0 < span - other <= self.spans_before or (
+        return 0 < span - other <= max(self.spans_before.values(), default=0) or (
             other != span and any(first <= other - span <= last for first, last in self.reaches)
         )
 
     def _seen_by(self, span: int, others: Sequence[_Numbered]) -> list[_Numbered]:
         """Returns those of some spans, the oldest first, on whose rows the records of a span depend."""
-        back = max([self.spans_before, *(-first for first, _ in self.reaches)])
+        back = max([0, *self.spans_before.values(), *(-first for first, _ in self.reaches)])
         ahead = max([0, *(last for _, last in self.reaches)])
         begin, end = bisect_left(others, span - back, key=_NUMBER), bisect_right(others, span + ahead, key=_NUMBER)
         return [other for other in others[begin:end] if self.sees(span, other.number)]
 
     def _reaching(self, window: Window) -> "Request":
         """Returns the request with the numbers of spans over which the rows of a window see others."""
-        histories, shifted = self.config.history.values(), self.config.shifted
-        before = max((spans_before(window.unit, history.longest) for history in histories), default=0)
+        shifted = self.config.shifted
+        before = {name: spans_before(window.unit, of.longest) for name, of in self.config.history.items()}
         shifts = shifted.columns.values() if shifted else ()
         return replace(self, spans_before=before, reaches=tuple(spans_at(window.unit, shift) for shift in shifts))
 

@@ -149,6 +149,8 @@ def such_as(values: ValueCounts, wrong: np.ndarray) -> str:
 
 
 _SHOWN = 3
+_MOST_JOINED_BYTES = 256 << 20
+"""Largest size of the columns that a join adds to the sample."""
 
 
 def with_joined_columns(
@@ -197,8 +199,12 @@ def _joined(
             return {}, [Finding(keys, str(error).removeprefix(f"data.joins.{name}: "))]
         positions, unreadable = index.find(table, text, spans)
         early = join.as_of is not None and _knows_days_at_midnight(join.as_of, index.folder, table, text)
-        joined = {one: to_text(array, strip=False, missing=())[0] for one, array in index.columns_at(positions)}
+        small = int(index.bytes_at(positions).sum()) <= _MOST_JOINED_BYTES
+        cells = index.columns_at(positions) if small else []
+        joined = {one: to_text(array.combine_chunks(), strip=False, missing=())[0] for one, array in cells}
     findings = []
+    if not small:
+        findings.append(warning(keys, "the joined cells are too large for this check, so they are not looked at."))
     if early and join.as_of is not None:
         what = f"{join.as_of.right} holds days, which count from midnight on, and {join.as_of.left} times."
         fix = "If a row of the table describes its whole day, it tells the future: write available_after: 1d."

@@ -47,8 +47,7 @@ def ingested_parts(ingestion: Ingestion) -> Iterator[tuple[Reading, list[pa.Tabl
     for file in ingestion.files:
         for part in parts_of(file, ingestion.config.source):
             reading, tables = ingestion.reading(file, part), []
-            for _, rows in ingestion.read(reading):
-                arrays, good = ingestion.convert(reading, rows)
+            for _, arrays, good in ingestion.batches(reading):
                 tables.append(pa.table(arrays).filter(pa.array(good)))
             yield reading, tables
 

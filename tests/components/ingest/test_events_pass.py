@@ -10,12 +10,14 @@ import pytest
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import DataConfig
 from fullpass.components.ingest.events_pass import with_histories
-from fullpass.components.ingest.history import recomputed
+from fullpass.components.ingest.history import event_index, recomputed
 from fullpass.components.ingest.ingest import finish_ingestion, ingest_files
 from fullpass.components.ingest.ingestion import ingestion_of, with_joins
+from fullpass.components.ingest.readers.reader import WHOLE
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, read_request
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.internals.beam_internals import local_pipeline
+from fullpass.preprocessing.values.byte_batches import BATCH_BYTES
 from tests.components.ingest.reading_tools import ingest_config_of, ingested_parts, request_of
 
 TRIPS = {"entity": "who", "at": "when", "columns": ["fare", "shop"]}
@@ -300,3 +302,45 @@ def test_json_lines_need_no_list_of_their_own(tmp_path):
     with local_pipeline() as pipeline:
         ingest_files(made, pipeline)
     assert sum(finish_ingestion(made[0]).written.values()) == 40
+
+
+def test_the_lists_of_a_history_do_not_depend_on_how_far_another_reaches(tmp_path):
+    for day in range(5):
+        rows = [trip(10 * day + i, "ann", (START + timedelta(days=day, hours=i)).isoformat(), day) for i in range(3)]
+        # An event of the last day that arrives with the first: beyond the reach of 12 hours, and within all spans.
+        late = [trip(99, "ann", (START + timedelta(days=4)).isoformat(), "99")] if day == 0 else []
+        write(tmp_path, f"{START + timedelta(days=day):%Y-%m-%d}", *rows, *late)
+    near = {"trips": {**TRIPS, "within": "12h"}}
+    long = (*COLUMNS, *(RawColumn(f"long.{name}", "number", many=True) for name in ("at", "fare")))
+    all_spans = {"long": {**TRIPS, "columns": ["fare"]}}
+    window = {"window": {"spans": "all"}}
+    alone, _, _, _ = ingested(tmp_path, requested(tmp_path, {"history": near, **window})[1])
+    beside, _, _, _ = ingested(tmp_path, requested(tmp_path, {"history": {**near, **all_spans}, **window}, long)[1])
+    assert {number: plain(row) for number, row in beside.items()} == {n: plain(row) for n, row in alone.items()}
+    assert plain(alone[42])[1] == [4.0, 4.0] and beside[42]["long.fare"][-4:] == [3.0, 99.0, 4.0, 4.0]
+
+
+@pytest.mark.integration
+def test_batches_are_bounded_by_the_bytes_of_lists_too(tmp_path, monkeypatch):
+    shops = [f"{i % 10}" * (1 << 20) for i in range(14)]
+    (tmp_path / "all").mkdir()
+    rows = [trip(i, "ann", (START + timedelta(hours=i)).isoformat(), "1", shop) for i, shop in enumerate(shops)]
+    write(tmp_path / "all", "trips", *rows)
+    data = {"source": {"format": "csv", "path": "all/trips.csv"}, "history": {"trips": TRIPS}}
+    _, request = requested(tmp_path, data)
+    (ingestion,) = with_histories(
+        [ingestion_of(request, request.spans[0], str(tmp_path))], request, f"{tmp_path}/history"
+    )
+    reading, seen = ingestion.reading(ingestion.files[0], WHOLE), 0
+    for batch, arrays, _ in ingestion.batches(reading):
+        lists = arrays["trips.shop"].to_pylist()
+        assert sum(len(shop) for cells in lists for shop in cells or ()) <= BATCH_BYTES
+        assert [[shop.decode() for shop in cells or ()] for cells in lists] == [
+            shops[: seen + i] for i in range(len(batch.numbers))
+        ]
+        seen += len(batch.numbers)
+    assert seen == 14 and reading.histories["trips"]["checked"] == 14
+    monkeypatch.setattr(event_index, "_MOST_BYTES", 10 << 20)
+    limit = r"trips.csv, row 12: its lists of data\.history\.trips have 0\.0 GB; an example holds less than 0\.0 GB"
+    with pytest.raises(UserError, match=limit):
+        list(ingestion.batches(ingestion.reading(ingestion.files[0], WHOLE)))

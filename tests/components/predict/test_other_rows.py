@@ -1,16 +1,21 @@
 """Rows to predict get the lists of a history from a file of raw events."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 
 from fullpass.base.errors import UsageError, UserError
+from fullpass.components.ingest.joins.config import Join
 from fullpass.components.predict.other_rows import with_events, with_tables
 from fullpass.components.predict.predict import Exported
 from fullpass.pipeline.config import PipelineConfig
-from fullpass.preprocessing.columns.raw_columns import events_of_serving, serving_columns
+from fullpass.preprocessing.columns.raw_columns import RawColumn, events_of_serving, serving_columns
 from tests.components.predict.predicted_rows import input_rows
 
 CONFIG = {
@@ -79,6 +84,62 @@ def test_events_before_a_row_become_its_lists(model, tmp_path):
     shops = [[b"x", b"8.0", b""], [b"x", b"8.0", b"y"], [b"x", b"", b""], [b""] * 3, [b""] * 3]
     assert batch.inputs["trips.shop"].tolist() == shops
     assert not batch.shown.column_names[2:], "the lists are no columns of the output"
+
+
+AS_OF = {"source": {"format": "csv", "path": "t"}, "on": "who", "as_of": {"left": "when", "right": "seen"}}
+SEEN = "who,seen,v\n7,2024-01-01,1\n7,2024-01-03,3\n"
+
+
+@pytest.mark.parametrize(
+    ("cells", "places", "values"),
+    [  # the values of the rows that can be used
+        (["2024-01-02", "soon", "", "2024-01-03T00:00+02:00", "never"], [True, False, True, True, False], [1, None, 1]),
+        (["soon"], [False], []),
+        ([""], [True], [None]),
+    ],
+)
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_rows_with_an_unreadable_date_of_a_join_keep_their_place_and_their_cells(
+    model, tmp_path, cells, places, values, ending
+):
+    joins = {"t": Join.model_validate(AS_OF).description()}
+    columns = {**model.columns, "t.v": RawColumn("t.v", "number")}
+    (tmp_path / "t.csv").write_text(SEEN)
+    (tmp_path / "events.csv").write_text(EVENTS)
+    model = with_tables(replace(model, joins=joins, columns=columns), {"t": f"{tmp_path}/t.csv"}, f"{tmp_path}/t")
+    model = with_events(model, {"trips": str(tmp_path / "events.csv")}, str(tmp_path))
+    rows = pa.table({"who": ["7"] * len(cells), "when": cells, "id": [str(i) for i in range(len(cells))]})
+    path = tmp_path / f"rows.{ending}"
+    (csv.write_csv if ending == "csv" else pq.write_table)(rows, path)
+    (batch,) = input_rows(
+        model.source, path, model.columns, tables=model.tables, joins=joins, histories=model.histories
+    )
+    assert batch.shown.column("id").to_pylist() == [str(i) for i in range(len(cells))]
+    assert [cell or "" for cell in batch.shown.column("when").to_pylist()] == cells
+    assert batch.good.tolist() == places
+    unreadable = [cell for cell, good in zip(cells, places, strict=True) if not good]
+    assert [(row.column, row.text) for row in batch.bad] == [("when", cell) for cell in unreadable]
+    assert [None if np.isnan(value) else value for value in batch.inputs["t.v"].tolist()] == values
+
+
+def test_a_cell_that_is_no_text_is_no_date_of_a_join(model, tmp_path):
+    (tmp_path / "t.csv").write_text(SEEN)
+    joins = {"t": Join.model_validate(AS_OF).description()}
+    columns = {"t.v": RawColumn("t.v", "number")}
+    model = with_tables(replace(model, joins=joins, columns=columns), {"t": f"{tmp_path}/t.csv"}, f"{tmp_path}/t")
+    dates = [["2024-01-02", "2024-01-03"], 5, None, "2024-01-03"]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"who": 7, "when": date}) + "\n" for date in dates))
+    (batch,) = input_rows(model.source, tmp_path / "rows.jsonl", columns, tables=model.tables, joins=joins)
+    assert batch.good.tolist() == [False, False, True, True]
+    assert [(row.row, row.column) for row in batch.bad] == [(1, "when"), (2, "when")]
+    np.testing.assert_array_equal(batch.inputs["t.v"], [np.nan, 3])
+
+
+def test_rows_without_any_key_have_no_events(model, tmp_path):
+    model = with_events(model, {"trips": str(tmp_path / "events.csv")}, str(tmp_path))
+    (tmp_path / "rows.csv").write_text("who,when\n,2024-01-02\n,2024-01-03\n")
+    (batch,) = input_rows(model.source, tmp_path / "rows.csv", model.columns, histories=model.histories)
+    assert batch.good.all() and batch.inputs["trips.at"].shape == (2, 0)
 
 
 def test_lists_that_the_input_has_are_kept(model, tmp_path):

@@ -12,11 +12,14 @@ from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import BadRows, IngestConfig, RandomSplit, RecordsConfig
 from fullpass.components.ingest.ingestion import Ingestion, with_joins
 from fullpass.components.ingest.joins import build_index
+from fullpass.components.ingest.joins.join_index import StoredColumns
 from fullpass.components.ingest.readers.read_source import find_inputs
+from fullpass.components.ingest.readers.reader import WHOLE
 from fullpass.components.ingest.sources.files import resolve_path
 from fullpass.components.ingest.spans.ingest_request import Request
 from fullpass.components.ingest.spans.joined_tables import find_tables
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.values.byte_batches import BATCH_BYTES
 from tests.components.ingest.reading_tools import ingested_parts
 
 NUMBER = "number"
@@ -278,3 +281,44 @@ def test_flights_with_weather_and_planes_are_those_of_pandas(tmp_path):
     makers = expected["manufacturer"]
     assert texts(found["planes.manufacturer"]) == makers.where(makers.notna(), None).tolist()
     assert unmatched == {"weather": 1556, "planes": 52606}
+
+
+@pytest.mark.integration
+def test_batches_are_bounded_by_the_bytes_of_joined_cells_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(build_index, "_BUFFERED_BYTES", 4 << 20)  # of 7 MB, so the table is dealt in two parts
+    cells = {f"k{i}": f"{i}" * (1 << 20) for i in range(7)}
+    write(tmp_path, table=["k,text", *(f"{key},{cell}" for key, cell in cells.items())])
+    keys = [f"k{i % 8}" for i in range(100)]
+    write(tmp_path, rows=["k,id", *(f"{key},{i}" for i, key in enumerate(keys))])
+    columns = (RawColumn("k", "string"), RawColumn("t.text", "string"))
+    source_of_rows = {"source": source("rows.csv"), "split": RandomSplit(method="random"), "records": RecordsConfig()}
+    joins = {"t": {"source": source("table.csv"), "on": "k"}}
+    config = IngestConfig(**source_of_rows, bad_rows=BadRows(), joins=joins)
+
+    def resolve(path):
+        return resolve_path(path, tmp_path)
+
+    files = find_inputs(config.source, resolve)
+    request = Request(config, ("train", "eval"), columns, gzip=False, joined=find_tables(config.joins, resolve, None))
+    (ingestion,) = with_joins(
+        [Ingestion(config, files, request.splits, columns, str(tmp_path), gzip=False)], request, str(tmp_path / "index")
+    )
+    found, numbers = [], []
+    reading = ingestion.reading(files[0], WHOLE)
+    for rows, arrays, good in ingestion.batches(reading):
+        assert good.all() and 0 < arrays["t.text"].nbytes <= BATCH_BYTES + (1 << 16)
+        found += zip(texts(arrays["k"]), texts(arrays["t.text"]), strict=True)
+        numbers += rows.numbers.tolist()
+    assert found == [(key, cells.get(key)) for key in keys]
+    assert numbers == list(range(2, 102)) and reading.read == 100 and reading.unmatched == {"t": 12}
+
+
+def test_cells_beyond_two_gigabytes_are_those_of_their_rows(tmp_path):
+    """Arrow counts the bytes of an array of texts in 32 bits; the columns of several rows come in several arrays."""
+    table, path = pa.table({"text": ["ab", "c", ""]}), str(tmp_path / "a")
+    with pa.ipc.new_file(path, table.schema) as file:
+        file.write_table(table)
+    stored = StoredColumns(path, np.array([1 << 31, 1 << 30, 0]))
+    column = stored.take(np.array([0, 1, -1, 2, 1, 0])).column("text")
+    assert column.to_pylist() == ["ab", "c", None, "", "c", "ab"]
+    assert [len(chunk) for chunk in column.chunks if len(chunk)] == [1, 1, 2, 1, 1]
