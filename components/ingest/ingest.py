@@ -27,7 +27,7 @@ from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.read_rate import ReadRate
 from fullpass.components.ingest.read_tasks import ReadTask, check_tasks, spread
 from fullpass.components.ingest.readers.read_source import columns_of, columns_of_file
-from fullpass.components.ingest.readers.reader import WHOLE, BadRow, Converted, EmptyFileError, Reading, text_at
+from fullpass.components.ingest.readers.reader import WHOLE, BadRow, EmptyFileError, Reading, RowBatch, text_at
 from fullpass.components.ingest.readers.row_hash import hashes
 from fullpass.components.ingest.splitting.assign import GAP, NO_SPLIT, columns_of_split
 from fullpass.components.ingest.splitting.hash_runs import HashRun, RunWriter, check_overlaps, count_overlaps
@@ -176,7 +176,7 @@ def _write_rows(
     ingestion: Ingestion,
     index: int,
     reading: Reading,
-    batch: Converted,
+    batch: RowBatch,
     writers: Mapping[str, ChunkWriter],
     runs: Mapping[str, RunWriter],
 ) -> Counter[str]:

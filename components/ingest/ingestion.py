@@ -17,10 +17,10 @@ from fullpass.components.ingest.joins.config import is_joined
 from fullpass.components.ingest.joins.join_index import LOOKUP, JoinIndex, joined_arrays, with_keys
 from fullpass.components.ingest.readers.read_source import read_rows
 from fullpass.components.ingest.readers.reader import (
-    Converted,
     EmptyFileError,
     FilePart,
     Reading,
+    RowBatch,
     Rows,
     convert_rows,
 )
@@ -101,7 +101,7 @@ class Ingestion:
         needs_all_columns = file.split is None and reads_whole_rows(config.split)
         return Reading(file, own, part, all_columns="to_hash" if needs_all_columns else None)
 
-    def batches(self, reading: Reading) -> Iterator[Converted]:
+    def batches(self, reading: Reading) -> Iterator[RowBatch]:
         """Yields the rows of the span as they are encoded, in batches of bounded bytes.
 
         Rows that are not usable are added to `reading`, with the reason: bad ones, and those that a forecast has no
@@ -159,13 +159,13 @@ class Ingestion:
         if not reading.file.rest:
             reading.malformed = 0
 
-    def convert(self, reading: Reading, rows: Rows) -> Converted:
+    def convert(self, reading: Reading, rows: Rows) -> RowBatch:
         """Returns the rows as they are encoded, without what other rows give; bad ones are added to `reading`."""
         columns, joins, text = self._columns_read(), self.config.joins, self.text
         own = [column for column in columns if not is_joined(column.name, joins)]
         arrays, good = convert_rows(own, text, reading, rows)
         joined, fit = joined_arrays([c for c in columns if c.name not in arrays], joins, reading, rows)
-        return Converted(rows, arrays | joined, good & fit)
+        return RowBatch(rows, arrays | joined, good & fit)
 
     def classes_and_hashes(self, rows: Rows, arrays: Mapping[str, pa.Array]) -> tuple[pa.Array, np.ndarray]:
         """Returns the inputs of a stratified split: the class of each row, string, and its content hash, uint64."""

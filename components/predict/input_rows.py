@@ -16,9 +16,9 @@ from fullpass.components.ingest.readers.read_source import columns_of, columns_o
 from fullpass.components.ingest.readers.reader import (
     WHOLE,
     BadRow,
-    Converted,
     FilePart,
     Reading,
+    RowBatch,
     Rows,
     bounded,
     check_columns,
@@ -145,12 +145,12 @@ class InputRows:
         needed: Mapping[str, RawColumn],
         joins: Mapping[str, Join],
         histories: Sequence[EventIndex],
-    ) -> Iterator[Converted]:
+    ) -> Iterator[RowBatch]:
         joined = [column for name, column in self._columns.items() if is_joined(name, joins)]
         for rows in batches:
             arrays, good = convert_rows(needed.values(), self._how.text, reading, rows)
             of_tables, fit = joined_arrays(joined, joins, reading, rows)
-            batch = Converted(rows, arrays | of_tables, good & fit)
+            batch = RowBatch(rows, arrays | of_tables, good & fit)
             yield from with_lists(histories, batch, reading, self._how.text, None)
 
     def _check_joins(self, path: str, present: Sequence[str], keys: Sequence[str]) -> None:

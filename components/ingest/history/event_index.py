@@ -24,7 +24,7 @@ from fullpass.components.ingest.joins.join_index import (
     local_copy,
     times_of,
 )
-from fullpass.components.ingest.readers.reader import Converted, Reading, Rows
+from fullpass.components.ingest.readers.reader import Reading, RowBatch, Rows
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.features.forecast import ShiftedLabel
 from fullpass.preprocessing.features.history import History
@@ -82,7 +82,7 @@ class EventIndex:
     ordered: bool = True
     before: int = 0
 
-    def find(self, batch: Converted, reading: Reading, text: RawText, span: int | None) -> "FoundEvents":
+    def find(self, batch: RowBatch, reading: Reading, text: RawText, span: int | None) -> "FoundEvents":
         """Finds the events of each row.
 
         A row with an unreadable date is added to the bad rows, and set to False in `batch.good`.
@@ -191,8 +191,8 @@ class FoundEvents:
 
 
 def with_lists(
-    histories: Sequence[EventIndex], batch: Converted, reading: Reading, text: RawText, span: int | None
-) -> Iterator[Converted]:
+    histories: Sequence[EventIndex], batch: RowBatch, reading: Reading, text: RawText, span: int | None
+) -> Iterator[RowBatch]:
     """Yields rows with the lists of their histories, in batches of bounded bytes; see `EventIndex.find`.
 
     Raises:

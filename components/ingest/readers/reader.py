@@ -144,17 +144,17 @@ class Rows:
         return replace(self, table=table)
 
 
-class Converted(NamedTuple):
+class RowBatch(NamedTuple):
     """Some rows in the form of a tf.Example. arrays: columns by name. good: bool [rows], True if a row is usable."""
 
     rows: Rows
     arrays: dict[str, pa.Array]
     good: np.ndarray
 
-    def slice(self, part: slice) -> "Converted":
+    def slice(self, part: slice) -> "RowBatch":
         """Returns a range of the rows."""
         arrays = {name: array[part] for name, array in self.arrays.items()}
-        return Converted(self.rows.slice(part.start, part.stop - part.start), arrays, self.good[part])
+        return RowBatch(self.rows.slice(part.start, part.stop - part.start), arrays, self.good[part])
 
 
 @dataclass
