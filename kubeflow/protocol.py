@@ -16,7 +16,7 @@ Json = dict[str, Any]
 NODE_COMMAND = ("python", "-P", "-m", "fullpass.kubeflow.runtime.entrypoint")
 LOOKUP_COMMAND = ("python", "-P", "-m", "fullpass.kubeflow.runtime.lookup")
 PREDICT_COMMAND = ("python", "-P", "-m", "fullpass.kubeflow.runtime.predict_rows")
-WORKER_LAUNCHER_COMMAND = ("python", "-P", "-m", "fullpass.kubeflow.deploy.worker_launcher")
+WORKER_LAUNCHER_COMMAND = ("python", "-P", "-m", "fullpass.kubeflow.runtime.worker_launcher")
 
 WITHOUT_TENSORFLOW = frozenset(
     {

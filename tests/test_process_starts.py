@@ -40,7 +40,7 @@ STARTS = {
     "a node on Kubeflow": ["python", "-P", "-m", "fullpass.kubeflow.runtime.entrypoint", "--help"],
     "a look-up on Kubeflow": ["python", "-P", "-m", "fullpass.kubeflow.runtime.lookup", "--help"],
     "a worker on Kubeflow": ["python", "-P", "-m", "fullpass.kubeflow.runtime.worker_entrypoint", "--help"],
-    "its launcher": ["python", "-P", "-m", "fullpass.kubeflow.deploy.worker_launcher", "--help"],
+    "its launcher": ["python", "-P", "-m", "fullpass.kubeflow.runtime.worker_launcher", "--help"],
     "drift": [sys.executable, "-P", "-m", "fullpass.pipeline.scheduling.drift", "{"],
 }
 
@@ -70,7 +70,7 @@ def _start(hostile, start, monkeypatch):
 
 def test_the_containers_are_started_as_tested():
     from fullpass.kubeflow import protocol
-    from fullpass.kubeflow.deploy import worker_launcher
+    from fullpass.kubeflow.runtime import worker_launcher
 
     commands = (
         protocol.NODE_COMMAND,

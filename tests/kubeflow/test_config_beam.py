@@ -91,7 +91,7 @@ def test_the_package_has_engines_and_workers(compile_taxi):
     assert '"flink_master": "http://flink:8081"' in transform
     assert "flink" not in str(compiled.package.executors["exec-evaluator"])
     trainer = compiled.package.executors["exec-trainer"]["container"]
-    assert trainer["command"][3] == "fullpass.kubeflow.deploy.worker_launcher" and trainer["args"][0] == "--workers"
+    assert trainer["command"][3] == "fullpass.kubeflow.runtime.worker_launcher" and trainer["args"][0] == "--workers"
     assert trainer["resources"] == {"cpuRequest": 0.1, "memoryRequest": 1.073741824}, "its pod only waits"
     assert any(sentence.startswith("Trainer: runs in 4 pods of a separate Job") for sentence in compiled.remarks)
 

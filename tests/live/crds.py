@@ -13,8 +13,8 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from fullpass.kubeflow.config import EnvironmentConfig
-from fullpass.kubeflow.deploy.worker_launcher import manifests
-from tests.kubeflow.deploy.test_worker_launcher import ENVIRONMENT, NODE
+from fullpass.kubeflow.runtime.worker_launcher import manifests
+from tests.kubeflow.runtime.test_worker_launcher import ENVIRONMENT, NODE
 from tests.live.servers import needed
 
 PATHS = {

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import subprocess
 import sys
 import textwrap
@@ -11,11 +12,11 @@ import pytest
 from fullpass.base.errors import UserError
 from fullpass.components.library_versions import line
 from fullpass.kubeflow.config import EnvironmentConfig
-from fullpass.kubeflow.deploy.worker_launcher import job_name, manifests, run_as_job, service_account
 from fullpass.kubeflow.protocol import pack
 from fullpass.kubeflow.runtime.executor_input import parse_message
 from fullpass.kubeflow.runtime.worker_entrypoint import tf_config
-from tests.kubeflow.deploy.kubernetes_server import KubernetesServer, as_kubernetes_reads_it
+from fullpass.kubeflow.runtime.worker_launcher import job_name, manifests, run_as_job, service_account
+from tests.kubeflow.runtime.kubernetes_server import KubernetesServer, as_kubernetes_reads_it
 
 ENVIRONMENT = {
     "image": "registry.example/taxi:1",
@@ -117,6 +118,12 @@ def test_names_leave_room_for_the_index_of_a_pod():
     assert len(names) == 3 and max(map(len, names)) <= 50
 
 
+@pytest.mark.parametrize("pipeline", ["taxi", "2026-tips", "1", "a" * 63, "9" * 63])
+def test_names_are_those_of_a_service_too(pipeline):
+    """A DNS-1035 label begins with a letter, unlike the names of pipelines and Jobs."""
+    assert re.fullmatch("[a-z][-a-z0-9]{0,48}[a-z0-9]", job_name(pipeline, "Trainer"))
+
+
 EXECUTOR = """
     import json, os
     from tfx.dsl.components.base import base_executor
@@ -185,15 +192,18 @@ def test_a_worker_that_fails_is_named_with_its_cause(trained):
 
 
 def test_an_account_that_may_not_create_jobs_is_told_what_it_needs(trained):
-    with pytest.raises(UserError, match=r"creating the job taxi-trainer-\w+: the run's service account may not.* jobs"):
+    with pytest.raises(
+        UserError, match=r"creating the job taxi-trainer-\w+: the run's service account may not.* jobs"
+    ) as told:
         trained(forbidden="jobs")
+    assert 'cannot create resource "jobs" in API group "batch"' in str(told.value)
 
 
 @pytest.mark.integration
 def test_the_container_names_what_it_lacks_outside_a_cluster(tmp_path):
     settings = json.dumps({"node_id": "Trainer"})
     done = subprocess.run(
-        [sys.executable, "-m", "fullpass.kubeflow.deploy.worker_launcher", "--workers", settings, "--plan", "{}",
+        [sys.executable, "-m", "fullpass.kubeflow.runtime.worker_launcher", "--workers", settings, "--plan", "{}",
          "--executor-input", "{}"],
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip

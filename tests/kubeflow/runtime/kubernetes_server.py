@@ -13,8 +13,14 @@ from tests import warm_process
 from tests.loopback import QuietHandler, serving
 
 _PATHS = re.compile(
-    r"/(?:api/v1|apis/batch/v1)/namespaces/(?P<ns>[\w-]+)/(?P<kind>\w+)(?:/(?P<name>[\w-]+))?(/status)?"
+    r"/(?P<group>api/v1|apis/batch/v1)/namespaces/(?P<ns>[\w-]+)/(?P<kind>\w+)(?:/(?P<name>[\w-]+))?(?P<part>/\w+)?"
 )
+ALLOWED = ("jobs", "services", "pods", "pods/exec", "pods/log")
+"""What the role pipeline-runner may do anything with, of the manifests 2.4 to 2.17
+(manifests/kustomize/base/pipeline/pipeline-runner-role.yaml). A part of an object, such as its status, is another
+resource."""
+_DNS_1035 = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+"""Names of Services."""
 _KINDS = {"services": "V1Service", "jobs": "V1Job"}
 
 
@@ -63,11 +69,10 @@ class KubernetesServer:
         return k8s.ApiClient(configuration)
 
     def create(self, kind: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        if kind == self.forbidden:
-            return 403, {"kind": "Status", "message": f"{kind} is forbidden"}
-
         as_kubernetes_reads_it(body, _KINDS[kind])
         name = body["metadata"]["name"]
+        if kind == "services" and not _DNS_1035.fullmatch(name):
+            return 422, {"kind": "Status", "message": f'Service "{name}" is invalid: a DNS-1035 label must consist of'}
         if (kind, name) in self.objects:
             return 409, {"kind": "Status", "message": "already exists"}
         self.objects[kind, name] = body
@@ -119,15 +124,16 @@ class _Handler(QuietHandler):
     kubernetes: KubernetesServer
 
     def do_POST(self) -> None:
-        status, body = self.kubernetes.create(self._place()["kind"], json.loads(self.content()))
-        self.reply(body, status)
+        if place := self._allowed("create"):
+            status, body = self.kubernetes.create(place["kind"], json.loads(self.content()))
+            self.reply(body, status)
 
     def do_GET(self) -> None:
-        place = self._place()
-        if place["kind"] == "pods":
+        place = self._allowed("get")
+        if place and place["kind"] == "pods":
             name = self.path.split("job-name%3D")[1].split("&")[0]
             self.reply(self.kubernetes.list_pods(name))
-        else:
+        elif place:
             self.reply(self.kubernetes.status(place["name"]))
 
     def do_DELETE(self) -> None:
@@ -139,3 +145,17 @@ class _Handler(QuietHandler):
         found = _PATHS.fullmatch(self.path.partition("?")[0])
         assert found, self.path
         return found.groupdict()
+
+    def _allowed(self, verb: str) -> dict[str, str] | None:
+        """Returns the place of a request, or answers as Kubernetes if the account may not do it."""
+        place = self._place()
+        resource = place["kind"] + (place["part"] or "")
+        if resource in ALLOWED and resource != self.kubernetes.forbidden:
+            return place
+        account = 'User "system:serviceaccount:ns:pipeline-runner"'
+        group = "batch" if "batch" in place["group"] else ""
+        message = (
+            f'{resource} is forbidden: {account} cannot {verb} resource "{resource}" in API group "{group}" in the '
+        )
+        self.reply({"kind": "Status", "message": f'{message}namespace "ns"'}, 403)
+        return None

@@ -1,6 +1,6 @@
 """Entry point of the container of a node with several workers: starts a Job that runs the node, and waits for it.
 
-`python -m fullpass.kubeflow.deploy.worker_launcher --workers JSON`, with the arguments of
+`python -m fullpass.kubeflow.runtime.worker_launcher --workers JSON`, with the arguments of
 `fullpass.kubeflow.runtime.entrypoint`, which each worker receives.
 
 An Indexed Job names its pods JOB-INDEX, and a headless Service with the Job's name gives them host names. Every pod can
@@ -47,7 +47,7 @@ _TTL_SECONDS = 3600
 
 def main() -> None:
     """Runs one node with several workers, then exits the process."""
-    arguments = container_arguments("fullpass.kubeflow.deploy.worker_launcher", __doc__, workers=None, plan=None)
+    arguments = container_arguments("fullpass.kubeflow.runtime.worker_launcher", __doc__, workers=None, plan=None)
     settings, args = json.loads(arguments.workers), sys.argv[3:]  # The compiler puts --workers first.
 
     def work() -> None:
@@ -103,8 +103,12 @@ def run_as_job(
 
 
 def job_name(pipeline: str, node: str) -> str:
-    """Returns a unique name of a Job, short enough for pod names of at most 63 characters."""
-    stem = re.sub(r"[^a-z0-9]+", "-", f"{pipeline[:28]}-{node[:12]}".lower()).strip("-")
+    """Returns a unique name of a Job and its Service, short enough for pod names of at most 63 characters.
+
+    Names of Services begin with a letter, unlike those of pipelines.
+    """
+    stem = re.sub(r"[^a-z0-9]+", "-", f"{pipeline[:26]}-{node[:12]}".lower()).strip("-")
+    stem = f"p-{stem}" if stem[:1].isdigit() else stem
     return f"{stem}-{uuid.uuid4().hex[:8]}"
 
 
@@ -150,7 +154,8 @@ class Job:
         """
         batch = BatchV1Api(self.client)
         while True:
-            found = self._call("looking at the job", batch.read_namespaced_job_status, self.name, self.namespace)
+            # The status is a resource of its own for permissions; the service account of runs may read jobs only.
+            found = self._call("looking at the job", batch.read_namespaced_job, self.name, self.namespace)
             conditions = {c.type: c for c in found.status.conditions or () if c.status == "True"}
             if "Complete" in conditions:
                 return
@@ -177,9 +182,10 @@ class Job:
             if error.status == 403:
                 raise UserError(
                     f"{action} {self.name}: the run's service account may not do this in {self.namespace}. Grant it "
-                    "create, get and delete of jobs (batch) and services, and list of pods (docs/kubeflow.md)."
+                    "create, get and delete of jobs (batch) and services, and list of pods (docs/kubeflow.md, "
+                    f"Permissions), or use pipeline-runner, which may. Kubernetes says: {_message(error)}"
                 ) from error
-            raise UserError(f"{action} {self.name}: rejected (status {error.status}): {error.body}") from error
+            raise UserError(f"{action} {self.name}: rejected (status {error.status}): {_message(error)}") from error
         except HTTPError as error:
             raise UserError(f"{action} {self.name}: the cluster's API does not answer: {error}") from error
 
@@ -188,6 +194,14 @@ class Job:
             self._call("deleting", method, self.name, self.namespace, **more)
         except UserError as error:
             logging.warning("%s", error)  # This pod owns it, so Kubernetes deletes it with the pod.
+
+
+def _message(error: ApiException) -> str:
+    """Returns the sentence of Kubernetes in a refusal, whose body is a Status object."""
+    try:
+        return str(json.loads(error.body)["message"])
+    except (ValueError, TypeError, KeyError):
+        return str(error.body)
 
 
 def _owner(variables: Any) -> Json:
