@@ -202,8 +202,6 @@ class _Sorter:
 
             with prefix_errors(f"data.derive.{base}"):
                 cells = derived_column(base, arrays, ingestion.columns, derived_dependencies(base, config.derive))
-            if column.token and cells.type != wanted:
-                cells = to_text(cells, strip=False, missing=(), tokens=True)[0].cast(wanted)
         elif base in arrays and arrays[base].type == wanted:
             cells = arrays[base]
         else:
@@ -214,6 +212,8 @@ class _Sorter:
                     f"{self._path}: {column.name} is read as numbers, but {base} as text: {bad.text[:80]!r} in "
                     f"{bad.file}, row {bad.row}, is {bad.reason}. Derive a number from {base}, and keep that instead."
                 )
+        if column.token:
+            cells = to_text(cells, strip=False, missing=(), tokens=True)[0].cast(wanted)
         if cells.type != wanted:
             raise UserError(
                 f"{self._path}: {base} gives {'text' if pa.types.is_binary(cells.type) else 'numbers'}, "

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from fullpass.base.errors import UserError
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.expressions.expression import Expression, lists_in, parse_expression
+from fullpass.preprocessing.expressions.expression import Expression, counted_lists, lists_in, parse_expression
 from fullpass.preprocessing.features.feature import Feature, TargetFeature
 from fullpass.preprocessing.features.history import age_column, history_of, list_group, lists_of
 from fullpass.preprocessing.features.label import Label
@@ -65,7 +65,8 @@ def raw_columns(config: PreprocessingConfig) -> dict[str, RawColumn]:
     """Returns every raw column that features, label, weight, slices or derived columns read, by name, sorted.
 
     A column that is read both as a number and as a category is a number; its tokens are the numbers as text. A string
-    that anything reads as a category, a key, a class or a slice holds tokens.
+    that anything reads as a category, a key, a class or a slice holds tokens, as does one whose different values are
+    counted; a list of a history and the column of its events do so together.
 
     Raises:
         UserError: A column is read as incompatible types, such as a number and a date.
@@ -76,7 +77,15 @@ def raw_columns(config: PreprocessingConfig) -> dict[str, RawColumn]:
             uses.setdefault(use.column, []).append(use)
     for name in [name for name in uses if history_of(name, config.history)]:
         uses.setdefault(age_column(name), []).append(_Use(age_column(name), "number", "data.history", many=True))
-    return {name: _decide(name, _with_uses_of_events(name, uses, config), config) for name in sorted(uses)}
+    bases = lists_of(config.history)
+    tokens = {use.column for of in uses.values() for use in of if use.wants == "token"}
+    tokens |= {column for text in config.derive.values() for column in counted_lists(parse_expression(text))}
+    tokens = {bases.get(column, column) for column in tokens}
+    found = (_decide(name, _with_uses_of_events(name, uses, config), config) for name in sorted(uses))
+    return {
+        one.name: replace(one, token=one.type == "string" and not one.image and bases.get(one.name, one.name) in tokens)
+        for one in found
+    }
 
 
 def numbers_read_as_tokens(config: PreprocessingConfig) -> dict[str, str]:
@@ -215,8 +224,7 @@ def _decide(name: str, uses: list[_Use], config: PreprocessingConfig) -> RawColu
         kind = "number" if "number" in firm else "string"
     else:
         kind = "string" if "token" in wants else "number"
-    found = _list(name, uses, kind) if any(use.many for use in uses) else RawColumn(name, kind)
-    return replace(found, token=kind == "string" and "token" in wants)
+    return _list(name, uses, kind) if any(use.many for use in uses) else RawColumn(name, kind)
 
 
 def _list(name: str, uses: list[_Use], kind: Literal["number", "string"]) -> RawColumn:

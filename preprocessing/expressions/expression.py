@@ -36,6 +36,7 @@ __all__ = [
     "ExpressionError",
     "Type",
     "check_types",
+    "counted_lists",
     "function_table",
     "lists_in",
     "parse_expression",
@@ -80,6 +81,17 @@ def lists_in(expression: Expression) -> dict[str, str]:
                     found[column] = "number"
                 found.setdefault(column, "any")
     return found
+
+
+def counted_lists(expression: Expression) -> set[str]:
+    """Returns the lists of histories whose different elements an expression counts.
+
+    Example:
+        >>> counted_lists(parse_expression("past_distinct(trips.shop) / past_count(trips.fare)"))
+        {'trips.shop'}
+    """
+    calls = (node for node, _ in walk(expression.root) if isinstance(node, Call))
+    return {column for call in calls if call.function == "past_distinct" for column in call.lists}
 
 
 def split_arguments(call: Call) -> tuple[list[Node], list[str | int]]:

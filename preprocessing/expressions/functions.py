@@ -242,7 +242,7 @@ _FUNCTIONS = (
     _search("starts_with", _OF_PART),
     _search("ends_with", _OF_PART),
     _past("past_count", "Number of present elements.", of="list"),
-    _past("past_distinct", "Number of different elements.", of="list"),
+    _past("past_distinct", "Number of different elements; those of text are tokens (docs/sources.md).", of="list"),
     _past("past_sum", "Sum, 0 if there are none."),
     _past("past_mean", _OF_ELEMENTS),
     _past("past_min", _OF_ELEMENTS),

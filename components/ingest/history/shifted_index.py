@@ -90,6 +90,6 @@ class ShiftedIndex:
     def _values(self, positions: np.ndarray) -> pa.Array:
         if not self.rows:
             return pa.nulls(len(positions), self.type)
-        (values,) = opened_index(self.folder).values.take(positions)
+        values = opened_index(self.folder).values.take(positions).column(0).combine_chunks()
         missing = pc.is_nan(values) if pa.types.is_floating(values.type) else pc.equal(values, b"")
         return null_where(missing, values)

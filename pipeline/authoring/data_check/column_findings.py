@@ -19,7 +19,7 @@ from fullpass.pipeline.authoring.profile.written_numbers import several_units
 from fullpass.preprocessing.columns.raw_columns import numbers_read_as_tokens
 from fullpass.preprocessing.dates.date_format import MICROSECONDS_PER_DAY
 from fullpass.preprocessing.dates.read_dates import read_dates
-from fullpass.preprocessing.expressions.expression import Expression
+from fullpass.preprocessing.expressions.expression import Expression, counted_lists
 from fullpass.preprocessing.expressions.syntax_tree import Call, ColumnReference, walk
 from fullpass.preprocessing.features.feature import (
     BooleanFeature,
@@ -158,8 +158,7 @@ def check_digits(sampled: SampledData) -> Iterator[Finding]:
         yield from _rounded(sampled, sampled.reader(name), base, what, fix)
     raw, (expressions, _) = known_raw_columns(config), parsed(config.data.derive)
     for derived, expression in expressions.items():
-        calls = [node for node, _ in walk(expression.root) if isinstance(node, Call)]
-        for name in {name for call in calls if call.function == "past_distinct" for name in call.lists}:
+        for name in counted_lists(expression):
             if name in of_lists and raw[name].type == "number":
                 what, fix = f"{name} is read as a number", f"Write data.types: {{{of_lists[name]}: string}}."
                 yield from _rounded(sampled, ("data", "derive", derived), of_lists[name], what, fix)

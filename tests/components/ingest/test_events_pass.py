@@ -321,6 +321,23 @@ def test_the_lists_of_a_history_do_not_depend_on_how_far_another_reaches(tmp_pat
 
 
 @pytest.mark.integration
+def test_lists_of_tokens_hold_tokens_whatever_their_column_is_for_others(tmp_path):
+    (tmp_path / "all").mkdir()
+    shops = ["3", "3.0", "4.00", "4", "x"]
+    rows = [trip(i, "ann", (START + timedelta(hours=i)).isoformat(), "1", shop) for i, shop in enumerate(shops)]
+    write(tmp_path / "all", "trips", *rows)
+    history = {"trips": {**TRIPS, "columns": ["shop", "lower_shop"]}}
+    source = {"format": "csv", "path": "all/trips.csv"}
+    data = {"source": source, "history": history, "derive": {"lower_shop": "lower(shop)"}}
+    lower = RawColumn("trips.lower_shop", "string", many=True, token=True)
+    columns = (COLUMNS[0], SHOP, lower, RawColumn("id", "number"), RawColumn("shop", "string"))
+    found, _, _, _ = ingested(tmp_path, requested(tmp_path, data, columns)[1])
+    for name in ("trips.shop", "trips.lower_shop"):
+        assert found[4][name] == [b"3", b"3", b"4", b"4"], name
+    assert found[1]["shop"] == b"3.0"
+
+
+@pytest.mark.integration
 def test_batches_are_bounded_by_the_bytes_of_lists_too(tmp_path, monkeypatch):
     shops = [f"{i % 10}" * (1 << 20) for i in range(14)]
     (tmp_path / "all").mkdir()

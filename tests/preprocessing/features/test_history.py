@@ -36,6 +36,16 @@ def test_a_column_that_nothing_else_reads_has_its_declared_type():
     assert raw_columns(config({"shops": "number"}, derive, types={"shop": "string"}))["trips.shop"].type == "string"
 
 
+def test_a_list_whose_elements_are_counted_and_the_column_of_its_events_hold_tokens():
+    features, types = {"shops": "number", "same": "number"}, {"shop": "string", "fare": "string"}
+    derive = {"shops": "past_distinct(trips.shop)", "same": "past_last(trips.fare) == fare"}
+    raw = raw_columns(config(features, {**derive, "word": "upper(shop)"}, types=types))
+    assert {name for name, column in raw.items() if column.token} == {"trips.shop", "shop", "y"}
+    fares = {"type": "category", "column": "trips.fare", "list": True}
+    raw = raw_columns(config({**features, "fares": fares}, derive, types=types))
+    assert {name for name, column in raw.items() if column.token} == {"trips.shop", "trips.fare", "fare", "y"}
+
+
 def test_a_request_contains_the_ages_of_every_list():
     derive = {"dear": "past_mean(trips.fare)", "count": "past_count(trips.at)"}
     assert set(serving_columns(config({"dear": "number"}, derive))) == {"trips.at", "trips.fare"}
