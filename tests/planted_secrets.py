@@ -96,6 +96,39 @@ def _planted() -> list[Planted]:
         "bigquery://project?credentials_base64={}",
         "https://x.example/trips.csv?db_password={}",
         "-----BEGIN PGP PRIVATE " + "KEY BLOCK-----{}-----END PGP PRIVATE KEY BLOCK-----",
+        # In quotes, and beside blanks.
+        "psql \"host=db user=me password='{}'\" -c 'select 1'",
+        'psql "host=db password=\\"{}\\""',
+        "psql \"host=db password='it''s {}, with blanks' user=me\"",
+        'org.x.LoginModule required username="a" password="{}; and more";',
+        "connect() got an unexpected keyword argument private_key_passphrase='{}'",
+        "aws_secret_access_key = {}",
+        "(profile) aws_session_token= {} region = eu",
+        "{'user': 'me', 'password': '{} with, blanks'}",
+        "Failed to connect with {'passcode': '{}'}",
+        # Words of commands and statements.
+        "aws configure set aws_secret_access_key {}",
+        "aws configure set aws_secret_access_key {} --profile trips",
+        "[aws, configure, set, aws_secret_access_key, {}]",
+        "git config --global github.token {}",
+        "pip config set global.password {}",
+        "setx API_TOKEN {}",
+        "machine files.example.com login me password {}",
+        "Command '['docker', 'login', '-u', 'me', '-p', '{}']' returned non-zero exit status 1",
+        "docker --config /tmp/x login -u me -p {} registry.example",
+        "CREATE USER me WITH ENCRYPTED PASSWORD '{}'",
+        "CREATE USER me IDENTIFIED BY '{}'",
+        "<server><username>me</username><password>{}</password></server>",
+        # Logins with marks that RFC 3986 permits in them.
+        "postgresql://me:p'{}@db/x",
+        "postgresql://me:={}@db/x",
+        "postgresql://me:'{}'@db/x",
+        "postgresql://m'e:{}!$&'()*+,;=@db/x",
+        # Names.
+        "snowflake://me@account/db?authenticator=username_password_mfa&passcode={}",
+        "REDISCLI_AUTH={} redis-cli -h cache",
+        "curl -d 'routing_key={}' https://events.example",
+        'curl -d \'{"routing_key": "{}", "event_action": "trigger"}\' https://events.example',
     ]
     planted = []
     for number, text in enumerate(texts):
@@ -189,6 +222,40 @@ ORDINARY = (
     "TOKENIZERS_PARALLELISM=false MAX_TOKENS=5 PASSES=3 ./count",
     '{"token": {"type": "category"}, "password": "category", "secret_key": 7, "api_key": null}',
     "Content-Type: application/json, Accept-Encoding: gzip, Idempotency: 7, Key: a",
+    "SELECT * FROM users WHERE users.password = 'a b' AND users.token = u2.token OR api_key = 'x'",
+    "select a from b where token = 'it''s' and b.pass = c1 on a.password = b.password1",
+    "    self.token = config.token or os.environ['TOKEN']",
+    "    password = getpass.getpass()  # api_key = None; secret = true",
+    "    api_token = read_token(path)",
+    "token = category; secret = 12; max_tokens = 200; next_token = 'a1'; password =",
+    "if (password == 'a1' and token != 'b2') or api_key === 'c3'",
+    "TOKEN= ./count; export PASSWORD= ; API_KEY= /bin/true",
+    "git config --global user.name me; aws configure set region eu-west-1; npm config set registry x",
+    "set token to 5; login page; user password reset; the login form has a password field",
+    "['http://a:8080','me@example.com'] ['http://a:80', 'http://b:81x', 'c@d']",
+    "{'url':'http://a:8080','mail':'me@example.com'}",
+    "<password></password> <b>the password</b> <password/> <input type=password>",
+    "docker login registry.example; docker run -p 8080:80 image login",
+    "an address without a password: postgresql+psycopg://reader@db.example.com/trips, or a file",
+    "export API_TOKEN=...; the variable is sent as `Authorization: Bearer`.",
+    "CREATE ROLE me WITH PASSWORD NULL; ALTER USER me IDENTIFIED BY ?",
     "https://x.example/hooks/trips/2024 hooks.example.com/services/trips",
 )
 """Values of YAML files that contain no secret."""
+
+NAMES = (
+    "password", "passwd", "pwd", "passphrase", "passcode", "apiKey", "api_key", "API_KEY", "secret_key",
+    "aws_secret_access_key", "private_key_passphrase", "access_token", "client_secret", "consumerSecret", "auth_token",
+    "REDISCLI_AUTH", "routing_key", "accountKey", "spring.datasource.password", "DB_PASS", "github_token",
+)  # fmt: skip
+"""Names whose values are secrets, as programs and files spell them."""
+
+FORMS = (
+    *("NAME='{}'", 'NAME="{}"', 'NAME=\\"{}\\"', "NAME = '{}'", 'NAME = "{} with, blanks"', "NAME = {}", "NAME= {}"),
+    *("NAME ={}", "NAME := '{}'", 'NAME => "{}"', "NAME=b'{}'", "NAME={}", "NAME: {}", "{'NAME': '{}'}"),
+    *('{"NAME": "{}"}', '{"NAME": "{}, with blanks"}', "--NAME {}", "--NAME={}", "--NAME '{} with blanks'"),
+    *("https://x.example/?NAME={}&page=1", "<NAME>{}</NAME>", "aws configure set NAME {}"),
+    *("[aws, configure, set, NAME, {}]", "connect() got NAME='{}', port=5", 'NAME = "it\'s {}"', '--NAME "it\'s {}"'),
+    *('{"NAME": "a b, {}"}', "NAME: 'a, b {}'", '["--NAME", "it\'s {}"]', "NAME = 'a\\'b {}'", "NAME='a''b {}'"),
+)
+"""Forms of writing a name and its secret `{}`, each complete in itself."""

@@ -11,24 +11,29 @@ from dataclasses import dataclass
 BLANK = "***"
 """Replacement of a secret."""
 
-_VALUE = r"(?!\*\*\*|<|`|=|\{\{|\$[({]|\$\w+(?:[@\s\"'&;,)\]}\\]|$)|\{\w*\}|%\()"
-"""Excludes text that is not a secret: blanked text, or a variable or placeholder that a shell or a person fills in."""
+_UNFILLED = r"\*\*\*|\.\.\.|<|`|\{\{|\$[({]|\$\w+(?:[@\s\"'&;,)\]}\\]|$)|\{\w*\}|%\("
+"""Text that is not a secret: blanked text, or a variable or placeholder that a shell or a person fills in."""
+_VALUE = rf"(?!=|{_UNFILLED})"
+"""Excludes such text, and a comparison."""
 _TEXT = r"[^\s\"'<>\\]"
 """A character of a URL or a word; other characters end it, also in nested JSON."""
 _QUOTE = r"(?:\\*[\"'])?"
 _NEXT = rf"(?:=|{_QUOTE}(?:,\s*|\s+(?:-\s+)?)){_QUOTE}"
 """Separator between a command-line option and its value, in a command line or in a list."""
-_WORD = rf"(?:(?<=[\"'])[^\"'\\\n]+|{_TEXT}+)"
+_WORD = rf"(?:(?<=\")(?:[^\"\\\n]|\\')+|(?<=')(?:[^'\\\n]|\\\")+|{_TEXT}+)"
 """A value, up to its closing quote if it begins after a quote."""
+_IN_QUOTES = r"(?:\\(?P=quote)|(?P=quote){2}|(?!(?P=quote)|\n)[\s\S]){1,1000}"
+"""A value up to the quote that ends it, which is not an escaped or a doubled one."""
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _RANDOM = rf"(?:(?=[\w\-]*\d)(?=[\w\-]*[a-z])(?=[\w\-]*[A-Z])[\w\-]{{20,}}|[0-9a-f]{{32,}}|{_UUID})"
 
 _NOT_A_PATH = r"(?!\W{0,3}[/~])"
 _COMPOUND = (
-    rf"pass(?:word|wd|phrase)|(?:pwd|credentials?|private[-_]?key){_NOT_A_PATH}|credentials?_(?:base64|json|info)|"
-    r"(?:client|app|shared)[-_]?secret|secret[-_]?key[-_]?base|shared[-_]?access[-_]?signature|"
+    rf"pass(?:word|wd|phrase|code)|(?:pwd|credentials?|private[-_]?key){_NOT_A_PATH}|credentials?_(?:base64|json|info)|"
+    r"(?:client|app|shared|consumer|key)[-_]?secret|secret[-_]?(?:key[-_]?base|id)|shared[-_]?access[-_]?signature|"
     r"(?:access|auth|api|bearer|id|refresh|sas|security|session)[-_]?token|(?:gh|github|gitlab|devops[-_]ext)[-_]pat|"
-    r"(?:api|app|access|account|auth|encryption|license|master|secret|shared|signing|subscription)[-_]?key"
+    r"rediscli[-_]auth|(?:api|app|access|account|auth|encryption|license|master|secret|shared|signing|subscription|"
+    r"routing|integration)[-_]?key"
 )
 """Ends of names that mean secrets, also after other letters, as in PGPASSWORD."""
 _NO_TOKEN = (
@@ -42,6 +47,14 @@ _QUERY = (
     rf"{_NAME}|auth|authorization|sig|signature|awsaccesskeyid|x-amz-(?:signature|credential)|"
     r"x-goog-(?:signature|credential)"
 )
+_NO_CONDITION = "(?<!WHERE )(?<!AND )(?<!OR )(?<!ON )"
+"""Excludes conditions of SQL, which compare by the same sign."""
+_ASSIGNED = rf"(?<![\w\-.]){_NO_CONDITION}(?=[\w\-.]+{_QUOTE}[ \t]*:?=)(?:{_NAME}){_QUOTE}"
+"""A name with a value behind `=`, which may have blanks around it, as in INI files and in programs."""
+_INNER_QUOTE = r"'(?=[\w%+.~!$&(*=@:\-])"
+"""A quote within a login, which RFC 3986 permits: what ends a word does not follow it."""
+_QUOTED = rf"(?P<quote>\\*[\"'])(?P<secret>{_VALUE}{_IN_QUOTES})"
+_ENDS_WORD = r"(?:[\s\"',;()\[\]{}]|$)"
 _BEFORE_ASSIGNMENT = r"(?<![^;\s\"'=?&(`])"
 _CLIENT = re.compile(
     r"(?i)(?:^|[;?&\s\"'])(?:driver|server|data source|dsn|database|initial catalog|uid|user(?: id)?|username|"
@@ -87,8 +100,9 @@ def after_colon(names: str) -> str:
         ('x-1', None)
     """
     return (
-        rf"(?i)(?<![\w\-.])(?=[\w\-.]+{_QUOTE}\s*:)(?:{names}){_QUOTE}\s*:\s*{_QUOTE}(?![\d.]+(?:[\s\"',}}\\]|$))"
-        rf"(?P<secret>(?=[^{_ENDS_VALUE}]*[^a-z_{_ENDS_VALUE}]){_VALUE}[^{_ENDS_VALUE}]+)"
+        rf"(?i)(?<![\w\-.])(?=[\w\-.]+{_QUOTE}\s*:)(?:{names}){_QUOTE}\s*:\s*(?P<quote>\\*[\"'])?"
+        rf"(?![\d.]+(?:[\s\"',}}\\]|$)|\w[\w+.\-]*://)(?P<secret>{_VALUE}(?(quote)(?![a-z_ ]+(?P=quote)){_IN_QUOTES}|"
+        rf"(?=[^{_ENDS_VALUE}]*[^a-z_{_ENDS_VALUE}])[^{_ENDS_VALUE}]+))"
     )
 
 
@@ -99,7 +113,8 @@ _GENERAL = (
     _shape(
         "an address with a login in it",
         # A password ends at the next `://`; else a text of many addresses without `@` would be read once for each.
-        rf":///?(?P<secret>(?![A-Za-z]:/)[^\s\"'<>\\:/?#@\[]*:(?!\d{{1,5}}[/?#]){_VALUE}(?:[^\s\"'<>\\:]|:(?!//))+)@",
+        rf":///?(?P<secret>(?![A-Za-z]:/)(?:[^\s\"'<>\\:/?#@\[]|{_INNER_QUOTE})*:(?!\d{{1,5}}[/?#])(?!{_UNFILLED})"
+        rf"(?:[^\s\"'<>\\:]|:(?!//)|{_INNER_QUOTE})+)@",
         "RFC 3986, 3.2.1",
     ),
     _shape(
@@ -118,6 +133,17 @@ _GENERAL = (
         "Azure Functions, Access keys",
     ),
     _shape(
+        "a secret in quotes",
+        rf"(?i){_ASSIGNED}[ \t]*(?:=>?|:=)[ \t]*[bfru]{{0,2}}{_QUOTED}",
+        "PostgreSQL, Keyword/Value Connection Strings; Kafka, JAAS configuration",
+    ),
+    _shape(
+        "a secret in a setting",
+        rf"(?i){_ASSIGNED}(?:[ \t]+:?=[ \t]*|:?=[ \t]+)(?![./~]|[a-z_.]+{_ENDS_WORD}|[-+\d.,e]+{_ENDS_WORD})"
+        rf"(?P<secret>{_VALUE}[^\s\"',;()\[\]{{}}<>\\]++)(?![(\[])",
+        "AWS CLI, Configuration and credential file settings",
+    ),
+    _shape(
         "a password in a connection string",
         rf"(?i){_BEFORE_ASSIGNMENT}(?=[\w\-.]+=)(?:{_NAME})=(?P<secret>{{[^{{}}]*}}|{_VALUE}[^;&\s\"'\\]+)",
         "Microsoft ODBC, DSN and connection string keywords; PostgreSQL, Keyword/Value strings",
@@ -130,14 +156,31 @@ _GENERAL = (
     ),
     _shape(
         "a secret in a variable of a command",
-        rf"{_BEFORE_ASSIGNMENT}(?<!WHERE )(?<!AND )(?<!OR )(?<!ON )(?=[A-Z_][A-Z0-9_]*=)(?i:{_NAME})={_QUOTE}"
+        rf"{_BEFORE_ASSIGNMENT}{_NO_CONDITION}(?=[A-Z_][A-Z0-9_]*=)(?i:{_NAME})={_QUOTE}"
         rf"(?P<secret>{_VALUE}(?:(?<=[\"'])[^\"'\\\n]+|[^;&\s\"'\\)]+))",
         "POSIX, 2.9.1 Simple Commands",
     ),
     _shape(
+        "a secret as a word of a command",
+        rf"(?i)\b(?:(?:config(?:ure)?(?:[ \t]+--?\w[\w\-]*)?(?:{_NEXT}(?:set|add))?|setx){_NEXT}"
+        rf"(?=[\w\-./:]+[\s,\"'\\])(?:[\w\-./:]*[./:])?(?:{_NAME})|(?:login|user)[ \t]+\S{{1,200}}\s+password)"
+        rf"{_NEXT}(?P<secret>{_VALUE}(?!-|[a-z_]+{_ENDS_WORD}){_WORD})",
+        "AWS CLI, configure set; curl, .netrc",
+    ),
+    _shape(
+        "a password in SQL",
+        rf"(?i)\b(?:identified\s+(?:with\s+\w+\s+)?by|with\s+(?:encrypted\s+)?password)\s+{_QUOTED}",
+        "PostgreSQL, CREATE ROLE; MySQL, CREATE USER",
+    ),
+    _shape(
+        "a secret in XML",
+        rf"(?i)<(?=[\w\-.:]+[ >])(?:{_NAME})(?: [^<>]{{0,200}})?>\s*(?P<secret>{_VALUE}[^<>\s][^<>]*)</",
+        "Maven, Settings Reference, Servers",
+    ),
+    _shape(
         "an Authorization header",
         rf"(?i)authorization{_QUOTE}\s*[:=]\s*{_QUOTE}(?:(?:bearer|basic|token|digest|apikey|key)\s+)?"
-        rf"(?P<secret>{_VALUE}(?!(?:bearer|basic|token|digest|apikey|key)\s){_TEXT}{{4,}})",
+        rf"(?P<secret>{_VALUE}(?!(?:bearer|basic|token|digest|apikey|key)[\s`.,;)]){_TEXT}{{4,}})",
         "RFC 9110, 11.6.2",
     ),
     _shape(
@@ -165,7 +208,11 @@ _GENERAL = (
     ),
     _shape(
         "a password as an option of a command",
-        _short_option(r"sshpass|7z\w?|mongo|mongosh|mongodump|beeline|(?:docker|podman|az)\s+login", "-p"),
+        _short_option(
+            r"sshpass|7z\w?|mongo|mongosh|mongodump|beeline|"
+            rf"(?:docker|podman|nerdctl|buildah|skopeo|helm|oras|az)(?:{_NEXT}[\w\-./:=]{{1,60}}){{0,4}}{_NEXT}login",
+            "-p",
+        ),
         "sshpass, manual page, -p",
     ),
     _shape(
@@ -204,7 +251,7 @@ _GENERAL = (
     ),
     _shape(
         "a secret in JSON or YAML",
-        after_colon(rf"[\w\-.]*?(?:{_COMPOUND})"),
+        after_colon(rf"{_NO_TOKEN}[\w\-.]*?(?:{_COMPOUND}|[_\-.](?:pass|secret|token))"),
         "RFC 8259, 4",
         re.compile(r"[\"']\s*:\s*\\*[\"']"),
     ),

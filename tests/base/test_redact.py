@@ -8,7 +8,7 @@ import pytest
 
 from fullpass.base.redact import RedactedText, redact, redact_setting, redact_tree, redact_yaml
 from fullpass.base.secret_formats import BLANK, SHAPES, find_shape, is_secret_setting
-from tests.planted_secrets import ORDINARY, PLANTED
+from tests.planted_secrets import FORMS, NAMES, ORDINARY, PLANTED
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.text[:40])
@@ -25,6 +25,25 @@ def test_a_planted_secret_is_found_and_blanked_wherever_it_stands(planted):
 def test_a_planted_secret_is_blanked_between_others():
     text = redact("\n".join(planted.text for planted in PLANTED))
     assert [planted for planted in PLANTED if planted.secret in text] == []
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_each_name_is_blanked_in_each_form_of_writing(form):
+    """Alone, as a part of a line, in JSON, and in the repr of an error."""
+    secret = "Zq7Hunter2x"
+    shown = []
+    for name in NAMES:
+        text = form.replace("NAME", name).replace("{}", secret)
+        places = (text, f"at 12:05 {text}; next", json.dumps({"log": text}), repr(ValueError(text)))
+        shown += [place for place in places if secret in redact(place)]
+    assert shown == []
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form not in ("NAME={}", "NAME: {}", "NAME: 'a, b {}'")])
+def test_each_name_is_refused_in_each_form_that_nothing_else_has(form):
+    """`a=b` and `a: b` alone are also mappings and expressions of the YAML."""
+    texts = [form.replace("NAME", name).replace("{}", "Zq7Hunter2x") for name in NAMES]
+    assert [text for text in texts if find_shape(text) is None] == []
 
 
 def test_everyday_text_is_no_secret_and_stays_as_it_is():
