@@ -41,6 +41,7 @@ from fullpass.kubeflow.page_outputs import METRICS
 from fullpass.kubeflow.protocol import Json
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys, Problem, format_path
+from fullpass.pipeline.authoring.user_code import check_code_is_packed
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.root.layout import ANALYZER_CACHE, SPAN_STATISTICS, WORK
 from fullpass.pipeline.running.build import RunPaths, build_nodes
@@ -65,9 +66,11 @@ def compile_package(loaded: Loaded, environment: Environment) -> Compiled:
     model comes from the registry of the environment. Equal inputs give equal packages.
 
     Raises:
-        UserError: The environment does not fit the pipeline, or its release would reject the package.
+        UserError: The environment does not fit the pipeline, the user's code loads files that the image lacks, or the
+            release of Kubeflow would reject the package.
     """
     use_modules_of(loaded.folder)
+    check_code_is_packed(loaded)
     loaded, blanked = redacted_pipeline(loaded)
     config, others = redacted_environment(environment.config, environment.file.name)
     paths = _cluster_paths(loaded, config)

@@ -13,13 +13,17 @@ import importlib.machinery
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from fullpass.base.errors import did_you_mean
+from fullpass.base.errors import UserError, did_you_mean, listed
 from fullpass.base.files import is_address
-from fullpass.base.user_modules import FOLDER_VARIABLE, find_source, source_file_of
+from fullpass.base.loaded_code import loaded_digest, watched
+from fullpass.base.user_modules import FOLDER_VARIABLE, find_source, import_function, source_file_of
+from fullpass.components.ingest.sources.config import ModuleSource
+from fullpass.components.ingest.sources.files import inputs_by_split
 from fullpass.components.library_versions import version
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.config import PipelineConfig
@@ -102,7 +106,8 @@ def code_digest(functions: list[str], files: Iterable[str] = ()) -> str:
     """Returns 16 hex digits of the code of `functions` and the content of `files`; "" if there are neither.
 
     TFX's cache compares parameters, not code. With this digest as a parameter, a node runs again after a code change.
-    The code of a function is what `find_code` finds, and the versions of the libraries that it imports.
+    The code of a function is what `find_code` finds, what it has loaded in earlier runs (`loaded_code.py`), and the
+    versions of the libraries that it imports.
     """
     files = list(files)
     if not functions and not files:
@@ -112,6 +117,7 @@ def code_digest(functions: list[str], files: Iterable[str] = ()) -> str:
         digest.update(_content(Path(file)))
     folder = os.environ.get(FOLDER_VARIABLE)
     code, modules = _code_of(functions), _modules_of(functions)
+    digest.update(loaded_digest(functions).encode())
     digest.update(repr((modules, [(library, version(library)) for library in code.libraries])).encode())
     for path in code.files:
         digest.update(os.path.relpath(path, folder or path.anchor).encode() + b"\0" + _content(path))
@@ -129,6 +135,31 @@ def beside_code(functions: list[str]) -> list[tuple[str, int, int]]:
     folders = {path.parent for path in _code_of(functions).files if path.suffix == ".py"}
     found = (file for folder in folders for file in os.scandir(folder) if file.is_file() and file.name[0] != ".")
     return sorted((file.path, file.stat().st_size, file.stat().st_mtime_ns) for file in found)
+
+
+def check_code_is_packed(loaded: Loaded) -> None:
+    """Checks that importing the user's functions loads nothing that an image lacks.
+
+    It has the YAML's folder and installed packages. A function that cannot be imported here is not judged.
+
+    Raises:
+        UserError: Another file is loaded.
+    """
+    source, folder = loaded.config.data.source, f"{loaded.folder}{os.sep}"
+    of_source = [path for _, path in inputs_by_split(source.function)] if isinstance(source, ModuleSource) else []
+    installed = [f"{os.path.abspath(entry)}{os.sep}" for entry in sys.path if entry]
+    held = (folder, *(entry for entry in installed if not folder.startswith(entry)))
+    for function in (*of_source, *user_functions(loaded.config)):
+        files = set[str]()
+        with suppress(UserError), watched(files):
+            import_function(function)
+        outside = sorted(file for file in files if not file.startswith(held))
+        if outside:
+            raise UserError(
+                f"{function} loads {listed(outside)}, which the image lacks: it has {loaded.folder} and installed "
+                "packages. Move the file into that folder, and name it from there (Path(__file__).parent), or install "
+                "its package in the image."
+            )
 
 
 def _modules_of(functions: Iterable[str]) -> list[str]:

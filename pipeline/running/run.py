@@ -61,7 +61,7 @@ def run(loaded: Loaded, request: RunRequest = DEFAULTS, *, console: Console | No
     check_model_folder(Path(loaded.resolve(loaded.config.push.to)), "the folder of pushed models (push.to)")
     request.check_nodes(node_names(loaded.config))
     claim_root(root, loaded.config.name)
-    use_modules_of(loaded.folder)
+    use_modules_of(loaded.folder, RootLayout(root).loaded_code)
 
     say = partial(_say, console)
     with ExitStack() as until_notified:

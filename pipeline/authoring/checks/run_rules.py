@@ -50,8 +50,8 @@ def check_code_files(loaded: Loaded) -> Iterator[Finding]:
     if unknown and not loaded.config.code_files:
         yield warning(
             ("code_files",),
-            f"{', '.join(unknown)}: reads a file whose name is not in the code, so a run does not notice when the file "
-            "changes. Name it here: code_files: [FILE].",
+            f"{', '.join(unknown)}: reads a file whose name is not in the code. A run does not notice its changes if "
+            "TensorFlow or Arrow opens it, nor do runs on other machines. Name it here: code_files: [FILE].",
         )
 
 

@@ -8,7 +8,13 @@ from fullpass.base.errors import UserError
 from fullpass.base.user_modules import import_function, import_user_module, source_file_of, use_modules_of
 from fullpass.pipeline.authoring.checks.check import check
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.authoring.user_code import code_digest, declared_code_files, find_code, function_problem
+from fullpass.pipeline.authoring.user_code import (
+    check_code_is_packed,
+    code_digest,
+    declared_code_files,
+    find_code,
+    function_problem,
+)
 from tests import REPOSITORY
 from tests.e2e.conftest import run_command
 
@@ -200,3 +206,37 @@ def test_a_file_that_is_read_by_a_computed_name_is_told_until_it_is_declared(tmp
         file.write_text(text + "code_files: ['*.csv']\n")
         digests.append(code_digest([], declared_code_files(load(file))))
     assert digests[0] != digests[1]
+
+
+def test_code_that_loads_what_an_image_lacks_is_refused_and_other_code_is_not(tmp_path, clean_imports, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    folder, shared, installed = (tmp_path / name for name in ("project", "shared", "installed"))
+    for place in (folder, shared, installed):
+        place.mkdir()
+    (tmp_path / "zones.json").write_text("{}")
+    (folder / "near.py").write_text("F = 1\n")
+    (shared / "elsewhere.py").write_text("F = 1\n")
+    (installed / "of_package.py").write_text("F = 1\n")
+    sys.path.append(str(installed))
+    (folder / "d.csv").write_text("a,y\n1,0\n2,1\n")
+    file = folder / "p.yaml"
+    file.write_text(
+        "name: u\ndata: {source: {format: csv, path: d.csv}}\nlabel: {name: y, task: binary}\n"
+        "features:\n"
+        + "".join(
+            f"  {name}: {{type: custom, columns: {{a: number}}, function: '{name}:f'}}\n" for name in ("fine", "wrong")
+        )
+    )
+    import_of = "import sys\nsys.path.insert(0, '../shared')\nimport elsewhere\n".replace("../shared", str(shared))
+    reading = "from pathlib import Path\n(Path(__file__).parents[1] / 'zones.json').read_text()\n"
+    end = "def f(columns): ...\n"
+    (folder / "fine.py").write_text(f"import near, of_package\nimport zoneinfo\nzoneinfo.ZoneInfo('UTC')\n{end}")
+    for text, lacking in ((import_of, shared / "elsewhere.py"), (reading, tmp_path / "zones.json")):
+        (folder / "wrong.py").write_text(text + end)
+        use_modules_of(tmp_path)
+        use_modules_of(folder)
+        for name in [name for name in sys.modules if name.endswith((".wrong", ".fine")) or name == "elsewhere"]:
+            del sys.modules[name]
+        with pytest.raises(UserError) as caught:
+            check_code_is_packed(load(file))
+        assert f"wrong:f loads {lacking}, which the image lacks: it has {folder}" in str(caught.value)
