@@ -19,7 +19,7 @@ from fullpass.base.files import is_address
 from fullpass.base.progress import report
 from fullpass.components.ingest.history.event_index import EventIndex, element_type, keys_and_times
 from fullpass.components.ingest.history.recomputed import EventSample
-from fullpass.components.ingest.history.shifted_index import ShiftedIndex
+from fullpass.components.ingest.history.shifted_index import ShiftedIndex, repeated_time
 from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.joins.build_index import Buckets, bucket_bits
 from fullpass.components.ingest.joins.join_index import (
@@ -39,7 +39,7 @@ from fullpass.preprocessing.columns.raw_columns import ROW_BITS, RawColumn, deri
 from fullpass.preprocessing.features.forecast import ShiftedLabel
 from fullpass.preprocessing.features.history import History, history_of, list_group, lists_of
 from fullpass.preprocessing.values.arrow_text import to_text
-from fullpass.preprocessing.values.row_keys import KEY, KEY_MARK
+from fullpass.preprocessing.values.row_keys import KEY
 
 _OWN = (FIRST, SECOND, TIME, SPAN)
 _ROW = "row"
@@ -265,11 +265,6 @@ class _Sorter:
         return total, ordered
 
     def _refuse(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        key = rows[0][KEY].decode("utf-8", "replace").replace(KEY_MARK, ", ")
-        time = np.datetime64(rows[0][TIME], "us").item().isoformat(" ")
         where = [f"{self._files[row[_ROW] >> ROW_BITS]}, row {row[_ROW] & (1 << ROW_BITS) - 1}" for row in rows]
-        raise UserError(
-            f"{self._path}: two rows of entity {key!r} have the time {time} UTC: {where[0]}, and {where[1]}. A "
-            "forecast needs one row per entity and time, since the label is its value. Add up such rows before, or "
-            "name further columns in entity."
-        )
+        told = repeated_time(rows[0][KEY], rows[0][TIME], f": {where[0]}, and {where[1]}")
+        raise UserError(f"{self._path}: {told}")

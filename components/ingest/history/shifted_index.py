@@ -15,9 +15,34 @@ from fullpass.components.ingest.readers.reader import Reading, Rows
 from fullpass.preprocessing.features.forecast import ShiftedLabel
 from fullpass.preprocessing.values.arrow_text import null_where
 from fullpass.preprocessing.values.raw_text import RawText
+from fullpass.preprocessing.values.row_keys import KEY_MARK
 
 WITHOUT = "no entity or time, so no label"
 """Reason for leaving a row out."""
+_SUNDAY, _NIGHT = 6, 4
+"""Clocks go back on Sundays nearly everywhere, before this hour."""
+
+
+def repeated_time(key: bytes, time: int, where: str = "") -> str:
+    """Returns the error of two rows of an entity and a time, which a forecast cannot have.
+
+    Args:
+        key: The key of the entity, as in `Keys`.
+        time: In microseconds since 1970 UTC.
+        where: The places of the rows, after a colon.
+    """
+    at = np.datetime64(time, "us").item()
+    entity = key.decode("utf-8", "replace").replace(KEY_MARK, ", ")
+    told = (
+        f"two rows of entity {entity!r} have the time {at.isoformat(' ')} UTC{where}. A forecast needs one row per "
+        "entity and time, since the label is its value. Add up such rows before, or name further columns in entity."
+    )
+    if at.weekday() != _SUNDAY or at.hour >= _NIGHT:
+        return told
+    return (
+        f"{told} If it is the hour that comes twice when daylight saving time ends, write the offset in the dates: "
+        f"{at.isoformat(timespec='minutes')}+02:00 is the first one in Paris (%z in a format)."
+    )
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
 
+import numpy as np
+import pyarrow as pa
 from rich.table import Table
 
 from fullpass.base.errors import did_you_mean, listed
@@ -14,6 +16,7 @@ from fullpass.components.ingest.readers.reader import EmptyFileError
 from fullpass.components.ingest.sources.config import CsvSource
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.sources.formats import Source
+from fullpass.components.ingest.spans.span_column import span_numbers
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.components.ingest.splitting.assign import raw_split_columns, reads_whole_rows
 from fullpass.pipeline.authoring.data_check import column_findings, row_findings
@@ -49,11 +52,16 @@ CHECKS: tuple[Check, ...] = tuple(
 
 @dataclass(frozen=True)
 class DataReport:
-    """The findings of a data check, in file order, from a sample of `rows` of the rows seen."""
+    """The findings of a data check, in file order, from a sample of `rows` of the rows seen.
+
+    Attributes:
+        of_rows: The number of rows from which the sample is, for people.
+    """
 
     problems: tuple[Problem, ...]
     rows: int
     seen: int
+    of_rows: str = "0"
 
     @property
     def has_errors(self) -> bool:
@@ -78,7 +86,8 @@ def check_data(loaded: Loaded, *, rows: int = ROWS) -> DataReport:
     use_modules_of(loaded.folder)
     source = loaded.config.data.source
     window = find_window(loaded.config.data, loaded.resolve)
-    files = tuple(file for file in window.files if window.unit is None or not _is_empty(file, source))
+    once = {(file.path, file.split): file for file in window.files}  # with spans of a column, a file is in many
+    files = tuple(file for file in once.values() if window.unit is None or not _is_empty(file, source))
     if not files:
         nothing = Finding(("data", "source", "path"), "no row in any span of the window; the files are empty.")
         return DataReport(_problems(loaded, [nothing]), 0, 0)
@@ -98,14 +107,17 @@ def check_data(loaded: Loaded, *, rows: int = ROWS) -> DataReport:
     more = _columns_of_rows(loaded, files) if reads_whole_rows(loaded.config.data.split) and not absent else []
     names = list(dict.fromkeys([*present, *more]))
     sample = read_sample(files, source, names, rows=rows, images=images, declared=declared)
+    if (by := loaded.config.data.span) is not None and by.column in sample.seen_columns:
+        spans = span_numbers(pa.table({by.column: sample.seen_columns[by.column]}), by)
+        sample = sample.where(np.isin(spans, [span.number for span in window.spans]), rows)
     if not sample.rows:
         findings.append(Finding(("data", "source", "path"), _why_no_row(sample)))
-        return DataReport(_problems(loaded, findings), 0, sample.seen)
+        return DataReport(_problems(loaded, findings), 0, sample.seen, sample.of_rows)
     if not absent:
         sample, of_joins = with_joined_columns(loaded, sample, joined, window)
         findings += of_joins
     problems = in_file_order([*_problems(loaded, findings), *check_sample(loaded, sample)])
-    return DataReport(problems, sample.rows, sample.seen)
+    return DataReport(problems, sample.rows, sample.seen, sample.of_rows)
 
 
 def check_sample(loaded: Loaded, sample: Sample, *, leaks: bool = True) -> tuple[Problem, ...]:
@@ -147,7 +159,7 @@ def _needed(loaded: Loaded) -> list[str]:
     if not loaded.config.data.source.given_splits:
         names += raw_split_columns(loaded.config.data.split)
     names += [name for join in loaded.config.data.joins.values() for name in join.left_columns]
-    if loaded.config.data.span is not None and loaded.config.data.joins:
+    if loaded.config.data.span is not None:
         names.append(loaded.config.data.span.column)
     return list(dict.fromkeys(names))
 
@@ -162,14 +174,22 @@ def _columns_of_rows(loaded: Loaded, files: Sequence[SourceFile]) -> list[str]:
 
 
 def _absent(loaded: Loaded, files: Sequence[SourceFile], needed: Sequence[str]) -> Iterator[tuple[str, Finding]]:
-    """Yields each needed column that a file lacks, with a finding at the first key that reads it."""
+    """Yields each needed column that a file lacks, with a finding at the first key that reads it.
+
+    A file of a format whose rows alone have columns may lack one that others have.
+    """
     source = loaded.config.data.source
     known: dict[str, tuple[list[str], str]] = {}
+    of_rows: dict[str, None] = {}
     for file in files[:_MOST_FILES]:
         columns = columns_of_file(file, source)
+        if columns is not None and columns_of(file, source) is None:
+            of_rows |= dict.fromkeys(columns)
+            continue
         for name in needed:
             if columns is not None and name not in columns:
                 known.setdefault(name, (columns, file.path))
+    known |= {name: (list(of_rows), files[0].path) for name in needed if of_rows and name not in of_rows}
     for name, (columns, path) in known.items():
         where = f"{path} has no column {name!r}" if len(files) > 1 else f"no column {name!r} in the data"
         message = f"{where}.{did_you_mean(name, columns)} Columns: {listed(columns)}."
@@ -179,7 +199,7 @@ def _absent(loaded: Loaded, files: Sequence[SourceFile], needed: Sequence[str]) 
 def findings_table(report: DataReport) -> str:
     """Returns the findings as a table: severity, line, path, message."""
     if not report.problems:
-        return f"{report.rows:,} of {report.seen:,} rows looked at: nothing to report."
+        return f"{report.rows:,} of {report.of_rows} rows looked at: nothing to report."
     table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
     table.add_column("", no_wrap=True)
     table.add_column("line", justify="right", no_wrap=True)
@@ -192,4 +212,4 @@ def findings_table(report: DataReport) -> str:
     errors = sum(problem.severity == "error" for problem in report.problems)
     lines = [line.rstrip() for line in text.getvalue().splitlines()]
     counts = f"{counted(errors, 'error')}, {counted(len(report.problems) - errors, 'warning')}"
-    return "\n".join([*lines, f"{report.rows:,} of {report.seen:,} rows looked at: {counts}."])
+    return "\n".join([*lines, f"{report.rows:,} of {report.of_rows} rows looked at: {counts}."])

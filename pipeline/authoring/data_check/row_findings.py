@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fullpass.components.ingest.config import HashSplit, RandomSplit, StratifiedSplit
+from fullpass.components.ingest.history.shifted_index import repeated_time
+from fullpass.components.ingest.joins.join_index import keys_of, times_of
 from fullpass.components.ingest.splitting.assign import NO_SPLIT, columns_of_split, reads_whole_rows
 from fullpass.components.ingest.splitting.label_balance import uneven_means, uneven_shares
 from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, in_quotes
@@ -43,6 +45,23 @@ def check_bad_rows(sampled: SampledData) -> Iterator[Finding]:
         yield Finding(keys, f"{what} data.bad_rows allows {budget.max_fraction:.2%}. {fix}")
     else:
         yield warning(keys, f"{what} They are set aside.")
+
+
+def check_times_of_forecast(sampled: SampledData) -> Iterator[Finding]:
+    """An entity has one row per time if the label is its later value."""
+    shifted, columns = sampled.config.label.shifted, sampled.sample.seen_columns
+    if shifted is None or not {*shifted.keys, shifted.at} <= columns.keys():
+        return
+    table, text = pa.table(dict(columns)), sampled.config.data.source.raw_text
+    keys, (times, known, _) = keys_of(table, shifted.keys, text), times_of(table, shifted.at, text, shifted.format)
+    rows = np.flatnonzero(keys.present & known)
+    rows = rows[np.lexsort((times[rows], keys.second[rows], keys.first[rows]))]
+    same = np.array(True)
+    for values in (keys.first, keys.second, times):
+        same = same & (values[rows[1:]] == values[rows[:-1]])
+    if same.any():
+        row = int(rows[int(same.argmax())])
+        yield Finding(("label", "forecast"), repeated_time(keys.texts[row].as_py(), int(times[row])))
 
 
 def check_splits(sampled: SampledData) -> Iterator[Finding]:

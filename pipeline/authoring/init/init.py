@@ -5,7 +5,7 @@ The file holds only entries that a run accepts: an entry that check refuses beco
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
@@ -16,6 +16,7 @@ from fullpass.base.errors import UsageError, UserError
 from fullpass.components.ingest.joins.config import is_joined
 from fullpass.components.ingest.sources.config import ImagesSource
 from fullpass.pipeline.authoring.checks.check import require
+from fullpass.pipeline.authoring.checks.data_rules import unread_derived
 from fullpass.pipeline.authoring.data_check.data_check import check_sample
 from fullpass.pipeline.authoring.init.propose_features import with_fast_encoder
 from fullpass.pipeline.authoring.init.propose_joins import propose_joins, with_column
@@ -154,9 +155,7 @@ def _features(profile: SourceProfile, selection: SelectedColumns) -> list[YamlLi
 
 def _head(data: str, file: Path, profile: SourceProfile) -> list[str]:
     sample = profile.sample
-    of = f"about {sample.total:,}" if sample.total else "many"
-    of = f"{sample.seen:,}" if sample.whole else of if sample.evenly_spread else f"the first {sample.seen:,}"
-    which = f"{sample.rows:,} of {of} rows"
+    which = f"{sample.rows:,} of {sample.of_rows} rows"
     which = f"all {sample.rows:,} rows" if sample.whole and sample.rows == sample.seen else which
     name = data if len(data) <= _LONGEST_PATH else f".../{PurePath(data).name}"
     return [
@@ -341,6 +340,9 @@ def write_checked(file: Path, draft: Draft, sample: Sample) -> tuple[Draft, tupl
             try:
                 loaded = load(pending)
                 require(loaded)
+                if unread := unread_derived(loaded):
+                    draft = _with_unread(draft, unread)
+                    continue
                 images = isinstance(loaded.config.data.source, ImagesSource)
                 problems = () if images else check_sample(loaded, sample, leaks=False)  # `select_columns` judged them
             except ConfigError as error:
@@ -356,6 +358,12 @@ def write_checked(file: Path, draft: Draft, sample: Sample) -> tuple[Draft, tupl
             draft = mended
     finally:
         pending.unlink(missing_ok=True)
+
+
+def _with_unread(draft: Draft, names: Collection[str]) -> Draft:
+    """Returns the draft with derived columns that only left out features read as comments."""
+    unread = [line for line in draft.derive if line.name in names]
+    return replace(draft, derive=[line for line in draft.derive if line not in unread], unread=[*draft.unread, *unread])
 
 
 def _without(draft: Draft, error: Problem) -> Draft | None:

@@ -33,6 +33,7 @@ class Draft:
 
     Attributes:
         left_out: Omitted columns, with the feature that each could be, or None.
+        unread: Derived columns of omitted features.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Draft:
     sequences: Sequence[YamlLine]
     rest: Sequence[YamlLine]
     joins: Sequence[YamlLine] = ()
+    unread: Sequence[YamlLine] = ()
 
 
 def yaml_of(draft: Draft) -> str:
@@ -82,9 +84,10 @@ def _lines(draft: Draft) -> Iterator[str]:
     if draft.joins:
         yield "  joins:"
         yield from _block(draft.joins, "    ")
-    if draft.derive:
-        yield "  derive:"
+    if draft.derive or draft.unread:
+        yield "  derive:" if draft.derive else "  # derive:"
         yield from _block(draft.derive, "    ")
+        yield from _block(draft.unread, "    ", mark="# ")
     yield from _block(draft.data, "  ")
     yield from _block(draft.splits, "  ", mark="# ")
     yield ""

@@ -1,7 +1,7 @@
 """Samples rows of a source: reads them like the run, from all parts of the files, within a byte budget."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 
@@ -56,7 +56,8 @@ class Sample:
         malformed: Number of rows that could not be read.
         whole: Whether every row of the source was seen.
         evenly_spread: Whether rows come from every part of the files, not only from their beginning.
-        total: Number of rows of the whole source, estimated from bytes; None if unknown.
+        total: Number of rows of the whole source; None if unknown.
+        total_is_counted: Whether `total` is counted; else it is estimated from bytes.
     """
 
     seen_columns: Mapping[str, pa.Array]
@@ -72,6 +73,30 @@ class Sample:
     whole: bool
     evenly_spread: bool
     total: int | None
+    total_is_counted: bool = False
+
+    @property
+    def of_rows(self) -> str:
+        """The number of rows from which the sample is, for people: of all, of about all, or of the first ones."""
+        if self.whole or not self.evenly_spread:
+            return f"{self.seen:,}" if self.whole else f"the first {self.seen:,}"
+        if self.total is None:
+            return "many"
+        return f"{self.total:,}" if self.total_is_counted else f"about {self.total:,}"
+
+    def where(self, kept: np.ndarray, rows: int) -> "Sample":
+        """Returns a sample of at most `rows` rows of those that are kept, bool [seen]."""
+        mask, seen = pa.array(kept), int(kept.sum())
+        return replace(
+            self,
+            seen_columns={name: array.filter(mask) for name, array in self.seen_columns.items()},
+            seen_numbers={name: array.filter(mask) for name, array in self.seen_numbers.items()},
+            picked=pa.array(_picked(seen, rows)),
+            all_splits={name: chosen[kept] for name, chosen in self.all_splits.items()},
+            seen=seen,
+            total=None if self.total is None else round(self.total * seen / max(self.seen, 1)),
+            total_is_counted=False,
+        )
 
     @property
     def rows(self) -> int:
@@ -138,7 +163,7 @@ class _ColumnCells:
 
 @dataclass(frozen=True)
 class _FileSample:
-    """The rows read from one file; `total` is its number of rows, None if unknown."""
+    """The rows read from one file; `total` is its number of rows, counted or estimated, None if unknown."""
 
     file: SourceFile
     cells: Mapping[str, _ColumnCells]
@@ -148,6 +173,7 @@ class _FileSample:
     whole: bool
     evenly_spread: bool
     total: int | None
+    is_counted: bool
 
 
 def read_sample(
@@ -161,7 +187,8 @@ def read_sample(
 ) -> Sample:
     """Returns up to `rows` rows (None for all that the budget allows), drawn uniformly from the rows that are read.
 
-    A source within the budget (64 MB; 16 MB for formats that are slow to read) is read completely. From a larger one,
+    A source within the budget (64 MB; 16 MB for formats that are slow to read) is read completely, and of too many rows
+    only some batches are kept. From a larger one,
     up to 16 files are read. A large file that can be cut is read in parts from all over it, a wide one in fewer. A part
     of a Parquet, Arrow or ORC file with too many rows is read completely, and only some of its batches are kept.
     Columns of encoded `images` become the texts of `image_texts`; None detects these columns by their content. Types of
@@ -205,6 +232,7 @@ def read_sample(
         whole=size <= budget and all(one.whole for one in found),
         evenly_spread=all(one.evenly_spread for one in found),
         total=_total(found, size),
+        total_is_counted=sum(one.file.size for one in found) == size and all(one.is_counted for one in found),
     )
 
 
@@ -325,9 +353,10 @@ def _read(
     malformed = total = passed = 0
     bad: list[BadRow] = []
     whole = True
+    subsample = FORMATS[source.format].native or (cut is None and file.size <= budget and not is_compressed(file.path))
     for part in parts:
         reading = Reading(file, {name: RawColumn(name, "string") for name in columns}, part)
-        kept = _KeptBatches(2 * budget // len(parts), -(-rows // len(parts)), subsample=FORMATS[source.format].native)
+        kept = _KeptBatches(2 * budget // len(parts), -(-rows // len(parts)), subsample=subsample)
         for batch in read_rows(reading, source):
             kept.add(batch.table)
             if kept.is_full:
@@ -348,7 +377,8 @@ def _read(
         malformed, bad = malformed + reading.malformed, bad + reading.bad
     rows_of_file = cut.rows or (round(passed / cut.share) if whole else None) if cut else passed if whole else None
     is_all = whole and not cut and total == passed
-    return _FileSample(file, cells, total, malformed, tuple(bad), is_all, whole or bool(cut), rows_of_file)
+    counted = whole and not cut
+    return _FileSample(file, cells, total, malformed, tuple(bad), is_all, whole or bool(cut), rows_of_file, counted)
 
 
 def _add(cells: _ColumnCells, array: pa.Array, raw: RawColumn | None, strip: bool) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import json
 import re
 from decimal import Decimal
 
@@ -501,3 +502,54 @@ def test_a_table_of_days_that_is_known_at_midnight_is_named(tmp_path, of_table, 
     at = {"at": [f"2023-01-02T{n % 24:02d}:00" for n in range(ROWS)]}
     found = problems(tmp_path, at, features="{mm: {type: number, column: rain.mm}, age: number}", data=data)
     assert sum("write available_after: 1d" in message for _, _, message in found) == told, found
+
+
+def test_two_rows_of_a_time_are_an_error_of_a_forecast_as_in_the_run(tmp_path):
+    hours = [f"2024-10-{26 + h // 24} {h % 24:02d}:00" for h in range(72)]
+    table = {"shop": ["a"] * 72 + ["b"] * 72, "at": hours * 2, "sales": [10 + n % 24 for n in range(144)]}
+    forecast = '{ahead: 1h, entity: shop, at: at, format: "%Y-%m-%d %H:%M"}'
+    label = f"{{name: sales, task: regression, forecast: {forecast}}}"
+    data = "  source: {format: csv, path: data.csv}\n"
+    for repeated, summer_time in (("2024-10-27 02:00", True), ("2024-10-26 14:00", False)):
+        more = {"shop": "a", "at": repeated, "sales": 5}
+        write(tmp_path / "data.csv", {name: [*cells, more[name]] for name, cells in table.items()})
+        found = [(s, p, m) for s, p, m in of(tmp_path, data, "{sales: number}", label) if p == "label.forecast"]
+        [(severity, _, message)] = found
+        assert severity == "error" and f"two rows of entity 'a' have the time {repeated}:00 UTC." in message
+        assert ("daylight saving time" in message) == summer_time
+    write(tmp_path / "data.csv", table)
+    assert not [p for _, p, _ in of(tmp_path, data, "{sales: number}", label) if p == "label.forecast"]
+
+
+def test_a_file_with_many_spans_is_looked_at_once_and_only_the_spans_of_the_window(tmp_path):
+    days = [f"2023-01-{1 + n % 20:02d}" for n in range(ROWS)]
+    span = "  span: {column: joined}\n  window: {spans: %s}\n"
+    assert problems(tmp_path, {"joined": days}, features="{age: number}", data=span % 20) == []
+    report = check_data(load(tmp_path / "p.yaml"))
+    assert (report.rows, report.seen, report.of_rows) == (ROWS, ROWS, "1,000")
+    # The first days have no age that is a number; the run reads the last five.
+    ages = ["?" if day < "2023-01-16" else age for day, age in zip(days, columns()["age"], strict=True)]
+    changes = {"joined": days, "age": ages}
+    few = [p for _, p, _ in problems(tmp_path, changes, features="{age: number}", data=span % 5)]
+    assert few == ["data.split"], "250 rows are few for a split"
+    assert check_data(load(tmp_path / "p.yaml")).of_rows == "250"
+    assert "features.age" in [p for _, p, _ in problems(tmp_path, changes, features="{age: number}", data=span % 9)]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv"])
+def test_a_day_without_a_byte_is_no_error_as_in_the_run(tmp_path, ending):
+    for day in (1, 2, 3):
+        table = columns() if day != 2 else {}
+        file = tmp_path / f"2024-01-0{day}.{ending}"
+        if ending == "csv" and table:
+            write(file, table)
+        else:
+            rows = zip(*(np.array(cells).tolist() for cells in table.values()), strict=True)
+            file.write_text("".join(json.dumps(dict(zip(table, row, strict=True))) + "\n" for row in rows))
+    data = f'  source: {{format: {ending}, path: "{{YYYY}}-{{MM}}-{{DD}}.{ending}"}}\n  window: {{spans: 3}}\n'
+    found = of(tmp_path, data, "{age: number}")
+    assert not [message for severity, _, message in found if severity == "error"], found
+    report = check_data(load(tmp_path / "p.yaml"))
+    assert report.rows == report.seen == 2 * ROWS
+    [missing] = [m for s, _, m in of(tmp_path, data, "{age: number, agee: number}") if s == "error" and "agee" in m]
+    assert "Did you mean" in missing and "age" in missing

@@ -136,3 +136,19 @@ def test_a_row_that_repeats_thousands_of_times_makes_splits_uneven(tmp_path, ran
         file = tmp_path / "p.yaml"
         file.write_text(file.read_text().replace("method: hash,", "method: stratified, column: y,"))
         assert not [p for p in check_data(load(file)).problems if "beyond chance" in p.message]
+
+
+@pytest.mark.parametrize("others", [{}, {"price": [f"${n % 97},{n % 10}50.00" for n in range(600)]}])
+def test_derived_columns_of_left_out_features_are_comments(tmp_path, random, others):
+    gone = [f"${1 + n % 2},000.00" for n in range(600)]
+    table = {**others, "x": random.normal(size=600), "gives": gone, "again": gone, "y": [n % 2 for n in range(600)]}
+    write(tmp_path / "a.csv", table)
+    init(str(tmp_path / "a.csv"), output=str(tmp_path / "p.yaml"), label="y")
+    text = (tmp_path / "p.yaml").read_text()
+    derived = [line.strip() for line in text.splitlines() if "number(" in line]
+    assert len(derived) == 2 + len(others) and sum(line.startswith("# ") for line in derived) == 2
+    assert not [p for p in check.require(load(tmp_path / "p.yaml")) if p.path.startswith("data.derive")]
+    (tmp_path / "p.yaml").write_text(text.replace("# derive:", "derive:").replace("# gives_", "gives_"))
+    loaded = load(tmp_path / "p.yaml")
+    assert "gives_number" in loaded.config.data.derive and "gives_number" in loaded.config.features
+    assert not [p for p in check.require(loaded) if p.severity == "error"]

@@ -1,4 +1,5 @@
 import itertools
+import re
 from dataclasses import replace
 
 import pyarrow as pa
@@ -115,3 +116,19 @@ def test_a_large_file_with_line_breaks_in_cells_is_read_from_its_start(tmp_path,
     seen = sample_of(data, tmp_path)
     assert set(seen.columns["t"].to_pylist()) == {"x\ny"}
     assert not seen.whole and not seen.evenly_spread
+
+
+def test_the_rows_of_a_file_within_the_budget_are_all_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(sample, "_MOST_ROWS", 40_000)
+    data = write(tmp_path / "a.csv", "n,m\n" + "".join(f"{i},x\n" for i in range(100_000)))
+    seen = sample_of(data, tmp_path, rows=100)
+    numbers = [int(text) for text in seen.seen_columns["n"].to_pylist()]
+    assert (seen.total, seen.of_rows, seen.whole) == (100_000, "100,000", False)
+    assert seen.seen <= 40_000 and numbers[0] == 0 and numbers[-1] > 80_000
+
+
+@pytest.mark.integration
+def test_the_rows_of_a_larger_file_are_estimated_and_said_to_be(tmp_path, monkeypatch):
+    monkeypatch.setitem(FORMATS, "csv", replace(FORMATS["csv"], sampled_bytes=1 << 16))
+    data = write(tmp_path / "a.csv", "n,label\n" + "".join(f"{i:06d},1\n" for i in range(100_000)))
+    assert re.fullmatch(r"about (99,9\d\d|100,0\d\d)", sample_of(data, tmp_path).of_rows)
