@@ -415,18 +415,23 @@ def convert_rows(
             )
             good[row] = False
     for ages in (raw.name for raw in columns if holds_ages(raw.name, raw.group)):
-        for row in np.flatnonzero(_rising(arrays[ages]) & good).tolist():
+        for row in np.flatnonzero(_holds_no_ages(arrays[ages]) & good).tolist():
             cell = text_at(rows.table.column(ages), row)
             reading.add_bad(int(rows.numbers[row]), ages, "not the ages of events, the oldest first", cell)
             good[row] = False
     return arrays, good
 
 
-def _rising(lists: pa.Array) -> np.ndarray:
-    """Returns whether a number of a list is larger than the one before it, bool [rows]."""
+def _holds_no_ages(lists: pa.Array) -> np.ndarray:
+    """Returns whether a number of a list is below 0, larger than the one before it, or behind a missing one.
+
+    Missing ones at the end pad the list.
+    """
     numbers, of_row = flatten(lists).to_numpy(zero_copy_only=False), np.repeat(np.arange(len(lists)), lengths_of(lists))
-    larger = (numbers[1:] > numbers[:-1]) & (of_row[1:] == of_row[:-1])
-    return np.bincount(of_row[1:][larger], minlength=len(lists)) > 0
+    wrong = numbers < 0
+    falls = (numbers[1:] <= numbers[:-1]) | np.isnan(numbers[1:])
+    wrong[1:] |= ~falls & (of_row[1:] == of_row[:-1])
+    return np.bincount(of_row[wrong], minlength=len(lists)) > 0
 
 
 def _shown(column: pa.Array, row: int, raw: RawColumn) -> str:

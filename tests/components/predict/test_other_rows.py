@@ -146,12 +146,18 @@ def test_lists_that_the_input_has_are_kept(model, tmp_path):
     model = with_events(model, {"trips": str(tmp_path / "events.csv")}, str(tmp_path))
     (tmp_path / "rows.jsonl").write_text(
         '{"trips.at": [5], "trips.double": [7], "trips.shop": ["z"]}\n'
-        '{"trips.at": [1, 2], "trips.double": [7, 8], "trips.shop": ["z", "y"]}\n'
+        + "".join(
+            f'{{"trips.at": {ages}, "trips.double": [7, 8, 9], "trips.shop": ["z", "y", "x"]}}\n'
+            for ages in ("[1, 2, 0]", "[3, null, 1]", "[1, null, 2]", "[3, 1, -1]")
+        )
     )
     (batch,) = input_rows(model.source, tmp_path / "rows.jsonl", model.columns, histories=model.histories)
     newest_first = "not the ages of events, the oldest first"
     assert [(row.row, row.column, row.reason, row.text) for row in batch.bad] == [
-        (2, "trips.at", newest_first, "[1, 2]")
+        (2, "trips.at", newest_first, "[1, 2, 0]"),
+        (3, "trips.at", newest_first, "[3, None, 1]"),
+        (4, "trips.at", newest_first, "[1, None, 2]"),
+        (5, "trips.at", newest_first, "[3, 1, -1]"),
     ]
     assert {name: cells.tolist() for name, cells in batch.inputs.items()} == {
         "trips.at": [[5]], "trips.double": [[7]], "trips.shop": [[b"z"]]
