@@ -42,6 +42,7 @@ LOOKUP = "lookup.arrow"
 """The keys and columns of a table that the model contains."""
 SpansOf = Callable[[pa.Table], int | np.ndarray]
 """Rows -> their span, or that of each, int64 [rows]."""
+_MOST_COMBINED = 1 << 29
 _HALVES = ("fullpass joins 1", "fullpass joins 2")  # keys of SipHash, 16 bytes each
 
 
@@ -321,7 +322,7 @@ class StoredColumns:
     """The columns of an Arrow file, mapped into memory; `names` are their names.
 
     Args:
-        sizes: The bytes of each row, int64 [rows]; None: they are computed.
+        sizes: The bytes of each row, int64 [rows]; None: they are computed, and the columns read if they are small.
     """
 
     def __init__(self, path: str, sizes: np.ndarray | None = None):
@@ -329,8 +330,10 @@ class StoredColumns:
         self._schema = file.schema
         self.names: list[str] = file.schema.names
         self._batches = [file.get_batch(i) for i in range(file.num_record_batches)]
-        self._ends = np.cumsum([batch.num_rows for batch in self._batches])
         self._sizes = np.concatenate([*map(row_bytes, self._batches)]) if sizes is None else sizes
+        if sizes is None and self._sizes.sum() < _MOST_COMBINED:
+            self._batches = pa.Table.from_batches(self._batches).combine_chunks().to_batches()
+        self._ends = np.cumsum([batch.num_rows for batch in self._batches])
 
     def numbers(self, name: str) -> np.ndarray:
         """Returns a column of numbers."""
@@ -351,6 +354,8 @@ class StoredColumns:
         return pa.concat_tables([self._schema.empty_table(), *(self._take(positions[part]) for part in parts)])
 
     def _take(self, positions: np.ndarray) -> pa.Table:
+        if len(self._schema) and len(self._batches) == 1 and not (positions < 0).any():
+            return pa.Table.from_batches([pc.take(self._batches[0], pa.array(positions))])
         wanted = np.unique(positions[positions >= 0])
         if not len(wanted) or not len(self._schema):
             return pa.table([pa.nulls(len(positions), field.type) for field in self._schema], schema=self._schema)
