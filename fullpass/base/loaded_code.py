@@ -30,6 +30,8 @@ _EVENTS = ("open", "os.listdir", "os.scandir", "sqlite3.connect")
 _IMPORT_SYSTEM = "<frozen importlib"
 _SYSTEM = ("/proc/", "/sys/", "/dev/", "/etc/", "/usr/share/")
 _GENERATED = "__pycache__"
+_FULLPASS = f"{os.path.dirname(fullpass.__file__)}{os.sep}"
+_DAMAGED = {"": "a record that cannot be read"}
 
 
 class _Audit:
@@ -56,10 +58,10 @@ class _Audit:
 def _asks_for_user(frame: FrameType | None) -> bool:
     """Returns whether the user's code has called what a frame runs, be it by a library.
 
-    It has not if an import is nearer: what an import finds is among the modules, and what a library opens while it is
-    imported belongs to the library.
+    It has not if Fullpass or an import is nearer: what an import finds is among the modules, and what a library opens
+    while it is imported belongs to the library.
     """
-    while frame is not None and not frame.f_code.co_filename.startswith(_IMPORT_SYSTEM):
+    while frame is not None and not frame.f_code.co_filename.startswith((_IMPORT_SYSTEM, _FULLPASS)):
         if not frame.f_code.co_filename.startswith(("<", *_environment())):
             return True
         frame = frame.f_back
@@ -136,8 +138,10 @@ def _write(folder: Path, paths: Iterable[str]) -> None:
 
 
 def content_digest(path: str) -> str:
-    """Returns a digest of the content of a file, of a very large one its size and time, of a folder its names; ""
-    without it."""
+    """Returns a digest of the content of a file, or the names in a folder; "" without it.
+
+    Of a file above 64 MB, size and time count.
+    """
     try:
         if os.path.isdir(path):
             content = repr(sorted(name for name in os.listdir(path) if name != _GENERATED)).encode()
@@ -161,13 +165,21 @@ def loaded_digest(functions: Iterable[str]) -> str:
     return " ".join(_token(Path(folder, _name(function))) for function in sorted(set(functions)))
 
 
+def _read(record: Path) -> dict[str, str]:
+    try:
+        found: dict[str, str] = json.loads(record.read_bytes())
+    except ValueError:
+        return _DAMAGED
+    return found
+
+
 def _token(folder: Path) -> str:
     """Returns the token of the records of a function. After a change it is a new one, and the records are removed.
 
     The nodes that then run write them anew.
     """
     records = sorted(folder.glob(f"*{_RECORD}"))
-    recorded_digests = [item for record in records for item in json.loads(record.read_text("utf-8")).items()]
+    recorded_digests = [item for record in records for item in _read(record).items()]
     now = {path: content_digest(path) for path, _ in recorded_digests}
     file = folder / _TOKEN
     before = file.read_text("utf-8") if file.exists() else ""

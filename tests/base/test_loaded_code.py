@@ -84,6 +84,14 @@ def test_the_record_has_the_user_s_files_only_and_no_generated_ones(project):
     assert found == {str(folder / part) for part in parts if part != "rules/a.txt"} | {str(folder / "rules")}
 
 
+def test_a_record_that_cannot_be_read_counts_as_a_change(project):
+    folder, path, _ = project
+    call(path)
+    [first, *_] = sorted((folder / "root" / "loaded_code").rglob("*.json"))
+    first.write_text("{")
+    assert loaded_digest([path]) != ""
+
+
 def test_functions_are_told_apart(project):
     folder, path, _ = project
     call(path)
