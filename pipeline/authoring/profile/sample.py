@@ -353,7 +353,8 @@ def _read(
     malformed = total = passed = 0
     bad: list[BadRow] = []
     whole = True
-    subsample = FORMATS[source.format].native or (cut is None and file.size <= budget and not is_compressed(file.path))
+    form, small = FORMATS[source.format], cut is None and file.size <= budget
+    subsample = form.native or (small and form.cut_at_lines and not is_compressed(file.path))
     for part in parts:
         reading = Reading(file, {name: RawColumn(name, "string") for name in columns}, part)
         kept = _KeptBatches(2 * budget // len(parts), -(-rows // len(parts)), subsample=subsample)
