@@ -139,12 +139,23 @@ def init(
     tables: Annotated[
         str | None, Option(metavar="FOLDER", help="Also join the tables of a folder whose keys match.")
     ] = None,
+    source: Annotated[
+        list[str] | None,
+        Option(metavar="KEY=VALUE", help="A key of data.source, which is not guessed then; repeatable."),
+    ] = None,
 ) -> None:
     """Write a pipeline YAML from a sample of the data. Each line has a comment with its reason."""
     from fullpass.pipeline.authoring.init.init import init as write_pipeline
 
     written = write_pipeline(
-        data, output=str(output), label=label, task=cast(Task | None, task), rows=rows, bad_rows=bad_rows, tables=tables
+        data,
+        output=str(output),
+        label=label,
+        task=cast(Task | None, task),
+        rows=rows,
+        bad_rows=bad_rows,
+        tables=tables,
+        source=key_values("--source", source or ()),
     )
     for line in written.summary:
         printing.print_text(line)

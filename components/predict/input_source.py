@@ -70,26 +70,39 @@ def input_source(trained: Mapping[str, Any], path: str, read_as: Mapping[str, An
             f'{path}: predict does not support the format "{name}".{did_you_mean(name, FILE_FORMATS)} '
             f"Accepted: {', '.join(FILE_FORMATS)}, tsv."
         )
-    kind = FILE_FORMATS[name].source
+    same = name == trained["format"]
+    settings = trained if same else _carried(trained, FILE_FORMATS[name].source)
+    changes = {**({"separator": "\t"} if tabs else {}), **read_as, "format": name, "path": path}
+    source = source_with(path, {**settings, **changes}, read_as)
+    unset = {key: trained[key] for key in _OF_TEXT if key in trained and key not in read_as and not same}
+    return InputSource(source, source.raw_text.model_copy(update=unset))
+
+
+def source_with(path: str, settings: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
+    """Returns the source of files that `settings` declare.
+
+    Args:
+        path: The path as the caller wrote it, for messages.
+        given: The settings that the caller gave by options.
+
+    Raises:
+        UsageError: A given key is not one of the format, or a value is not accepted.
+    """
+    name, kind = settings["format"], FILE_FORMATS[settings["format"]].source
     keys = [key for key in kind.model_fields if key not in ("format", "path")]
-    for key in (key for key in read_as if key not in ("format", *keys)):
+    for key in (key for key in given if key not in ("format", *keys)):
         raise UsageError(
             f'{path}: is read as {name}, which has no setting "{key}".{did_you_mean(key, keys)} '
             f"Accepted: {', '.join(keys)}, each by its own option or as --source KEY=VALUE."
         )
-    same = name == trained["format"]
-    settings = trained if same else _carried(trained, kind)
-    changes = {**({"separator": "\t"} if tabs else {}), **read_as, "format": name, "path": path}
     try:
-        source: Any = kind.model_validate({**settings, **changes})
+        return kind.model_validate(dict(settings))
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'source'}: {e['msg']}" for e in error.errors())
         raise UsageError(
             f"{path}: cannot be read as {name}: {wrong}. Accepted: the keys of data.source for {name} "
             "(docs/sources.md), each by its own option or as --source KEY=VALUE."
         ) from error
-    unset = {key: trained[key] for key in _OF_TEXT if key in trained and key not in read_as and not same}
-    return InputSource(source, source.raw_text.model_copy(update=unset))
 
 
 def _refuse_rows(path: str) -> None:

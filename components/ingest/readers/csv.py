@@ -15,6 +15,7 @@ from fullpass.components.ingest.readers.csv_records import (
     CsvRecords,
     blocks,
     count_lines,
+    has_empty_line,
     has_line,
     one_record_per_line,
     records_of_block,
@@ -167,15 +168,15 @@ class _Parser:
             self._malformed(block.first_line, TOO_LONG, block.data)
         if block.too_long or not block.data:
             return
-        if block.one_per_line and not has_line(block.data, self._skipped):
+        separator = self._source.separator
+        if block.one_per_line and not (has_line(block.data, self._skipped) or has_empty_line(block.data, separator)):
             table, malformed = self._read(block.data) or _NOTHING
             lines = count_lines(block.data) + (not block.data.endswith(b"\n"))
             if table.num_rows + len(malformed) == lines:
                 numbers = np.arange(block.first_line, block.first_line + lines, dtype=np.int64)
                 yield self._rows(table, numbers, malformed)
                 return
-        source = self._source
-        block_records = records_of_block(block, source.separator, quoting=source.quoting, skipped=self._skipped)
+        block_records = records_of_block(block, separator, quoting=self._source.quoting, skipped=self._skipped)
         for i in np.flatnonzero(block_records.unterminated).tolist():
             self._malformed(
                 int(block_records.lines[i]),

@@ -1,25 +1,31 @@
 """Finds the ends of the records of a CSV file, by the rules of RFC 4180 as Arrow's parser applies them.
 
-A quote opens a quoted cell only at the start of a cell. Two quotes inside a quoted cell stand for one. After the
+A line without anything but separators and blanks, as spreadsheets save an empty row, is no record.
+
+A quote opens a quoted cell only at the start of a cell; blanks before it are dropped, if the cell is closed before a
+separator or a line break, for files written by hand. Two quotes inside a quoted cell stand for one. After the
 closing quote the cell continues as plain text. A quoted cell with line breaks must close directly before a separator or
 a line break. If it does not, a quote is missing or stray: the line of the opening quote is a bad row, and reading
 continues with the next line.
 """
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
 _QUOTE, _LF, _CR = b'"\n\r'
+_BLANKS = b" \t"
 _MAX_LINE = 64 << 20
 _KEPT_BYTES = 4000
 
 
 @dataclass(frozen=True)
 class CsvRecords:
-    """CsvRecords of a block of bytes, without blank lines.
+    """Records of a block of bytes, without empty lines.
 
     Attributes:
         starts, ends: int64 [records], byte offsets; the line break belongs to the record.
@@ -73,8 +79,9 @@ def blocks(
         rest += chunk
         cut, one_per_line = _last_end(rest, separator, quoting=quoting, max_cell=max_cell, final=final)
         if cut:
-            yield Block(rest[:cut], line, one_per_line)
-            line += count_lines(rest[:cut])
+            data = rest[:cut]
+            yield Block(without_blanks(data, separator) if quoting else data, line, one_per_line)
+            line += count_lines(data)
             rest = rest[cut:]
         elif len(rest) > max(_MAX_LINE, 2 * max_cell):
             yield Block(rest[:_KEPT_BYTES], line, False, too_long=True)
@@ -84,6 +91,19 @@ def blocks(
 def has_line(data: bytes, beginnings: Sequence[bytes]) -> bool:
     """Returns whether a line of the data begins with one of these texts."""
     return any(data.startswith(text) or b"\n" + text in data or b"\r" + text in data for text in beginnings)
+
+
+def has_empty_line(data: bytes, separator: str) -> bool:
+    """Returns whether a line of the data holds separators and blanks only."""
+    # Few lines begin so, and finding that is fast.
+    begins = has_line(data, [separator.encode(), b" ", b"\t"])
+    return begins and empty_lines(separator).search(data) is not None
+
+
+@cache
+def empty_lines(separator: str) -> re.Pattern[bytes]:
+    """Returns the pattern of a line of separators and blanks only, with its line break."""
+    return re.compile(rb"(?<![^\r\n])[%s \t]++(?:\r?\n|\r|\Z)" % re.escape(separator.encode()))
 
 
 def records_of_block(block: Block, separator: str, *, quoting: bool, skipped: Sequence[bytes] = ()) -> CsvRecords:
@@ -101,6 +121,8 @@ def records_of_block(block: Block, separator: str, *, quoting: bool, skipped: Se
     block_records = CsvRecords(starts, ends, block.first_line + np.searchsorted(breaks, starts), unterminated)
     if has_line(block.data, skipped):
         blank |= [block.data.startswith(tuple(skipped), start) for start in starts.tolist()]
+    if has_empty_line(block.data, separator):
+        blank |= np.isin(starts, [found.start() for found in empty_lines(separator).finditer(block.data)])
     return block_records.take(~blank)
 
 
@@ -110,7 +132,7 @@ def one_record_per_line(data: bytes, separator: str) -> bool:
         return False
     if b'"' not in data:
         return True
-    array = np.frombuffer(data, np.uint8)
+    array = np.frombuffer(without_blanks(data, separator), np.uint8)
     quotes = np.flatnonzero(array == _QUOTE)
     line_of_quote = np.searchsorted(np.flatnonzero(array == _LF), quotes)
     first_of_line = np.searchsorted(line_of_quote, line_of_quote)
@@ -119,6 +141,32 @@ def one_record_per_line(data: bytes, separator: str) -> bool:
     before = np.where(quotes > 0, array[quotes - 1], _LF)[opening]
     opens_cell = (before == ord(separator)) | (before == _LF) | (before == _QUOTE)
     return bool((per_line % 2 == 0).all() and opens_cell.all())
+
+
+def without_blanks(data: bytes, separator: str) -> bytes:
+    """Returns data without the blanks between a separator, or a line break, and the quote that opens a cell."""
+    if b' "' not in data and b'\t"' not in data:
+        return data
+    return _quoted_cell(separator).sub(rb"\1\2", data)
+
+
+@cache
+def _quoted_cell(separator: str) -> re.Pattern[bytes]:
+    """Returns the pattern of a quoted cell, with the blanks before it outside of its two groups.
+
+    Without blanks it is the cell that Arrow reads, so that nothing within it is taken for the start of a cell. With
+    blanks and line breaks, its last quote does not begin a cell likewise: two stray quotes are no cell.
+    """
+    blanks, edge = _blanks(separator), re.escape(separator.encode()) + rb"\r\n"
+    on_a_line = rb'"[^"\r\n]*+(?:""[^"\r\n]*+)*+"'
+    closed = rb"%s(?=[%s]*+(?:[%s]|\Z))" % (on_a_line, blanks, edge)
+    over_lines = rb'"[^"]*+(?:""[^"]*+)*+"(?=[%s]|\Z)' % edge
+    surely = rb'"(?:[^"%s]++|""|[%s][%s]*+(?!"(?!")))*+"(?=[%s]|\Z)' % (edge, edge, blanks, edge)
+    return re.compile(rb"(?<![^%s])(?:(%s|%s)|[%s]++(%s|%s))" % (edge, on_a_line, over_lines, blanks, closed, surely))
+
+
+def _blanks(separator: str) -> bytes:
+    return bytes(byte for byte in _BLANKS if byte != ord(separator))
 
 
 def count_lines(data: bytes) -> int:
@@ -172,11 +220,12 @@ def _multi_line_cells(
     unterminated: list[int] = []
     quotes = np.flatnonzero(array == _QUOTE).tolist() if separator else []
     line_ends = breaks.tolist()
-    edges = (separator or "").encode() + b"\r\n"
+    edges, blanks = (separator or "").encode() + b"\r\n", _blanks(separator or ",")
     i = 0
     while i < len(quotes):
         start = quotes[i]
-        if start and data[start - 1] not in edges:
+        before = _before_blanks(data, start, blanks)
+        if before >= 0 and data[before] not in edges:
             i += 1
             continue
         after = _closing(quotes, i)
@@ -187,16 +236,32 @@ def _multi_line_cells(
             return _Cells(
                 np.array([*starts, start]), np.array([*ends, len(data)]), np.array(unterminated, dtype=np.int64)
             )
-        if after is not None and line_end > end:
+        is_indented, is_on_a_line, at = before < start - 1, line_end > end, end
+        while is_on_a_line and at < len(data) and data[at] in blanks:
+            at += 1
+        is_closed = at == len(data) or data[at] in edges
+        if is_indented and not is_on_a_line and data[_before_blanks(data, end - 1, blanks)] in edges:
+            is_closed = False  # two stray quotes
+        if after is not None and is_on_a_line and (is_closed or not is_indented):
             i = after
-        elif after is not None and (end == len(data) or data[end] in edges):
+        elif after is not None and is_closed:
             starts.append(start)
             ends.append(end)
             i = after
+        elif is_indented:
+            i += 1  # it is text
         else:
             unterminated.append(start)
             i = bisect_left(quotes, line_end)
     return _Cells(*(np.array(positions, dtype=np.int64) for positions in (starts, ends, unterminated)))
+
+
+def _before_blanks(data: bytes, at: int, blanks: bytes) -> int:
+    """Returns the offset of the last byte before `at` that is no blank, or -1."""
+    at -= 1
+    while at >= 0 and data[at] in blanks:
+        at -= 1
+    return at
 
 
 def _closing(quotes: list[int], opening: int) -> int | None:

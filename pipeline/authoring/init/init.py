@@ -5,7 +5,7 @@ The file holds only entries that a run accepts: an entry that check refuses beco
 
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
@@ -73,6 +73,7 @@ def init(
     rows: int = ROWS,
     bad_rows: float | None = None,
     tables: str | None = None,
+    source: Mapping[str, Any] | None = None,
 ) -> WrittenFile:
     """Profiles data and writes a pipeline file that passes `load` and `checks.require`.
 
@@ -83,6 +84,7 @@ def init(
         task: The task; None infers it from the label's values.
         bad_rows: Share of rows that may be unreadable, to be written as `data.bad_rows`; None accepts 1 %.
         tables: Folder of tables to join with, where a key matches.
+        source: Keys of `data.source` that are written as given; the others are guessed to fit them.
 
     Raises:
         UserError: The data cannot be read or learned from, too many rows are unreadable, no column is clearly the
@@ -93,7 +95,7 @@ def init(
         raise UsageError(f"{output} already exists. Name another file with -o, or remove it.")
     if not file.absolute().parent.is_dir():
         raise UsageError(f"{output}: there is no folder {file.parent}. Create it first.")
-    profile = profile_source(data, file.absolute().parent, rows=rows, known=named_columns(label))
+    profile = profile_source(data, file.absolute().parent, rows=rows, known=named_columns(label), given=source)
     _refuse_bad_rows(data, profile, bad_rows)
     chosen = choose_label(profile, label, task)
     of_label = {chosen.column.name, *chosen.reads, *named_columns(label)}

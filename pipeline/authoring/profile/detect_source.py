@@ -19,6 +19,7 @@ from fullpass.components.ingest.sources.config import Paths
 from fullpass.components.ingest.sources.files import SourceFile, find_files, nearby, resolve_path
 from fullpass.components.ingest.sources.formats import TOLD_FORMATS, Source
 from fullpass.components.ingest.sources.storage import find, is_compressed, matches, open_raw, suffix_of
+from fullpass.components.predict.input_source import source_with
 from fullpass.pipeline.authoring.profile.column_profile import counted
 from fullpass.pipeline.authoring.profile.dialect import guess_dialect
 from fullpass.pipeline.authoring.profile.images import SPLIT_NAMES, image_folders
@@ -39,11 +40,13 @@ class FoundSource:
 
     Attributes:
         settings: The section as written in YAML.
+        given: The keys that the user gave, which no guess changes.
     """
 
     settings: Mapping[str, Any]
     why: Mapping[str, str]
     files: tuple[SourceFile, ...]
+    given: Collection[str] = ()
 
     @cached_property
     def source(self) -> Source:
@@ -52,7 +55,9 @@ class FoundSource:
 
     def changed(self, key: str, value: object, why: str) -> "FoundSource":
         """Returns the source with one more setting and its reason."""
-        return FoundSource({**self.settings, key: value}, {**self.why, key: why}, self.files)
+        if key in self.given:
+            return self
+        return replace(self, settings={**self.settings, key: value}, why={**self.why, key: why})
 
 
 @dataclass(frozen=True)
@@ -64,18 +69,22 @@ class _NamedPaths:
     why: str = ""
 
 
-def infer_source(data: str, folder: Path, *, known: Collection[str] = ()) -> FoundSource:
+def infer_source(
+    data: str, folder: Path, *, known: Collection[str] = (), given: Mapping[str, Any] | None = None
+) -> FoundSource:
     """Returns the source that reads `data`.
 
     Args:
         data: A file, a folder, a pattern, or package:NAME/PATH, relative to the current directory.
         folder: The folder of the YAML to write; paths are written relative to it.
         known: Known column names. The first line of a CSV file is a header if it holds one of them.
+        given: Keys of `data.source` that are not guessed.
 
     Raises:
-        UserError: There is no such file, it is empty, or its format cannot be read.
+        UserError: There is no such file, it is empty, its format cannot be read, or a given key is not one of it.
     """
-    if (images := _images(data)) is not None:
+    given = given or {}
+    if not given and (images := _images(data)) is not None:
         paths = _map_paths(images, lambda path: path_from(path, folder))
         settings = {"format": "images", "path": paths}
         files = find_inputs(_SOURCE.validate_python(settings), lambda path: resolve_path(path, folder))
@@ -86,9 +95,12 @@ def infer_source(data: str, folder: Path, *, known: Collection[str] = ()) -> Fou
     first = next((file for file in files if file.size), None)
     if first is None:
         raise UserError(f"{data}: {'the file is' if len(files) == 1 else 'all files are'} empty.")
-    settings, why = _settings(first, known)
+    settings, why = _settings(first, known, given)
+    if given:
+        source_with(data, {**settings, "path": paths}, given)
     path_why = {"path": named.why} if named.why else {}
-    found = FoundSource({"format": settings.pop("format"), "path": paths, **settings}, {**path_why, **why}, files)
+    settings = {"format": settings.pop("format"), "path": paths, **settings}
+    found = FoundSource(settings, {**path_why, **why}, files, tuple(given))
     return _without_unlabelled(found, known) if isinstance(paths, Mapping) else found
 
 
@@ -110,7 +122,7 @@ def _without_unlabelled(found: FoundSource, known: Collection[str]) -> FoundSour
     gone = ", ".join(sorted(set().union(*dropped.values()))[:4])
     files = tuple(replace(f, split=f.split if "eval" in left else None) for f in found.files if f.split in left)
     why = {**found.why, "path": f"{names} left out: no column {gone}"}
-    return FoundSource({**found.settings, "path": path}, why, files)
+    return replace(found, settings={**found.settings, "path": path}, why=why, files=files)
 
 
 def _images(data: str) -> Any:
@@ -121,26 +133,34 @@ def _images(data: str) -> Any:
     return image_folders(Path(data)) if all(suffix_of(file.path) == ".txt" for file in tables) else None
 
 
-def _settings(file: SourceFile, known: Collection[str]) -> tuple[dict[str, Any], dict[str, str]]:
+def _settings(
+    file: SourceFile, known: Collection[str], given: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, str]]:
     content = look_at(file.path, _LOOK)
-    if content.other:
+    name = given.get("format") or content.format
+    if content.other and not given.get("format"):
         raise UserError(f"{file.path} is {content.other}. `init` reads {_READ}.")
-    if content.format and content.format not in _FORMATS:
-        raise UserError(f"{file.path} is a file of the format {content.format}. `init` reads {_READ}.")
-    if content.format == "tfrecord" and payload_type(file.path) != "example":
-        why = "the first record holds feature lists: columns of lists, beside the context features"
-        return {"format": "tfrecord", "payload": "sequence_example"}, {"payload": why}
-    if content.format:
-        return {"format": content.format}, {}
-    return _csv_settings(file, content.start, whole=content.whole, known=known)
+    if name and name not in _FORMATS:
+        raise UserError(f"{file.path} is a file of the format {name}. `init` reads {_READ}.")
+    if given:
+        source_with(file.path, {"format": name or "csv", "path": file.path, **given}, given)
+    settings: dict[str, Any] = {}
+    why = dict.fromkeys((key for key in given if key != "format"), "given")
+    if name == "tfrecord" and payload_type(file.path) != "example":
+        settings["payload"] = "sequence_example"
+        why = {"payload": "the first record holds feature lists: columns of lists, beside the context features", **why}
+    elif (name or "csv") == "csv":
+        settings, guessed = _csv_settings(file, content.start, whole=content.whole, known=known, given=given)
+        why = {**guessed, **why}
+    return {"format": name or "csv", **settings, **given}, why
 
 
 def _csv_settings(
-    file: SourceFile, start: bytes, *, whole: bool, known: Collection[str]
+    file: SourceFile, start: bytes, *, whole: bool, known: Collection[str], given: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, str]]:
     if not start.strip():
         raise UserError(f"{file.path}: the file is empty.")
-    dialect = guess_dialect(start, whole=whole, known=known, end=b"" if whole else _end(file))
+    dialect = guess_dialect(start, whole=whole, known=known, end=b"" if whole else _end(file), given=given)
     if dialect is None:
         aligned = (
             " Columns aligned by spaces must first be separated by one separator." if b"  " in start[:10_000] else ""
@@ -149,7 +169,7 @@ def _csv_settings(
             f"{file.path}: no separator (comma, tab, semicolon, bar, blank) gives two columns or more.{aligned} "
             f"`init` reads {_READ}, with a label and at least one feature."
         )
-    return {"format": "csv", **dialect.settings}, dict(dialect.why)
+    return dialect.settings, dict(dialect.why)
 
 
 def _end(file: SourceFile) -> bytes:

@@ -4,41 +4,32 @@ Every guess is tried with the parser that reads the file later, so the result ma
 """
 
 import codecs
-import csv
-import re
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from itertools import islice, takewhile
+from dataclasses import dataclass, fields
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
 
-SEPARATORS = (",", "\t", ";", "|", " ")
+from fullpass.components.ingest.readers.csv_records import empty_lines, without_blanks
+from fullpass.pipeline.authoring.profile.lines_around_rows import (
+    FIRST_LOOK,
+    SEPARATORS,
+    Top,
+    footers,
+    header_rows,
+    is_value,
+    read_top,
+)
+
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _MASK = bytes(range(0x80)) + b"x" * 0x80
 """Maps each non-ASCII byte to a letter. Arrow truncates a row in its error message, and fails on a split character."""
-_FIRST_LOOK = 256 << 10
 _CLEAN_ROWS = 300
 _HEADER_ROWS = 2000
-_NUMBER = re.compile(r"[+-]?[$€£]?(\d[\d.,' ]*|[.,]\d+)([eE][+-]?\d+)?\s?%?")
-_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T]\d.*)?|\d{1,2}:\d{2}(:\d{2})?")
 _ALIGNED = 0.1
 _LONGEST_NAME, _MOST_WORDS = 64, 8
-_SIGNS = (b"#", b"%", b"//", b"!")
-_EXCEL = re.compile(rb"sep=(.)[\r\n]", re.IGNORECASE)
-_SEPARATORS = SEPARATORS[:4]
-_LINES, _MOST_TITLES, _MOST_FOOTERS, _MOST_HEADERS = 200, 50, 5, 4
-_REGULAR = 0.8
-_TOTAL = re.compile(
-    r"(grand |sub)?[- ]*(totals?|sum|overall|average|mean|gesamt(summe)?|summe|totaux|totale|suma|итого|всего|合计)"
-    r"( g[eé]n[eé]ral)?:?",
-    re.IGNORECASE,
-)
-_NOTE = re.compile(r'(?=.*[^\W\d])(?=.*[\s:])[^"]*')
-"""Some words, unlike the first cell of a row that is cut short."""
-_MISSING = ("", "-", "?", ".", "n/a", "na", "nan", "null", "none", "missing", "unknown")
 
 
 @dataclass(frozen=True)
@@ -79,12 +70,23 @@ class _DialectTrial:
     def score(self) -> float:
         """The regularity of rows times the cleanness of cells, as in CleverCSV: 0 (only one column) to 1."""
         width = self.table.num_columns
+        if _ends_with_separators([cell for cell, *_ in _cells(self.table, 1)], self.separator):
+            return 0.0
         cells = [cell for column in _cells(self.table, _CLEAN_ROWS) for cell in column]
         # Many empty cells mean columns aligned by blanks, which no separator splits.
         if width < 2 or (self.separator == " " and cells.count("") > _ALIGNED * len(cells)):
             return 0.0
         clean = sum(map(_cleanness, cells)) / max(len(cells), 1)
         return (self.good / (self.good + self.bad)) ** 2 * clean * (width - 1) / width
+
+
+def _ends_with_separators(first: Sequence[str], separator: str) -> bool:
+    """Returns whether cells of the first row end with another separator, which is a sure sign of the wrong one.
+
+    A blank may follow a separator; beside others, all cells but the last must end so.
+    """
+    ends = max(sum(cell.endswith(other) for cell in first[:-1]) for other in SEPARATORS if other != separator)
+    return ends > 0 and (separator == " " or ends == len(first) - 1)
 
 
 def guess_encoding(start: bytes) -> str:
@@ -104,7 +106,14 @@ def guess_encoding(start: bytes) -> str:
     return "latin-1"
 
 
-def guess_dialect(start: bytes, *, whole: bool, known: Collection[str] = (), end: bytes = b"") -> Dialect | None:
+def guess_dialect(
+    start: bytes,
+    *,
+    whole: bool,
+    known: Collection[str] = (),
+    end: bytes = b"",
+    given: Mapping[str, Any] = MappingProxyType({}),
+) -> Dialect | None:
     """Returns the dialect of a CSV file, or None if no separator gives two columns or more.
 
     Args:
@@ -112,30 +121,42 @@ def guess_dialect(start: bytes, *, whole: bool, known: Collection[str] = (), end
         whole: Whether `start` is the whole file, so its last line is complete.
         known: Known column names. The first line is a header if it holds one of them.
         end: The last bytes of the file, if `start` is not the whole file.
+        given: Keys of `CsvSource` that the user gave. The others are guessed to fit them.
     """
-    encoding = guess_encoding(start)
-    top = read_top(_utf8(start, encoding))
+    encoding = given.get("encoding") or guess_encoding(start)
+    top = _given_top(_utf8(start, encoding), given) or read_top(_utf8(start, encoding))
     text, why = top.text, dict(top.why)
-    first = _lines(text[:_FIRST_LOOK], whole=whole and len(text) <= _FIRST_LOOK)
-    best = max(_trials(first, top.separator), key=lambda trial: trial.score)
+    first = _lines(text[:FIRST_LOOK], whole=whole and len(text) <= FIRST_LOOK)
+    best = max(_trials(first, given.get("separator") or top.separator), key=lambda trial: trial.score)
     if best.score == 0:
         return None
     if best.separator != ",":
         why["separator"] = f"gives {best.good:,} of the first {best.good + best.bad:,} rows the same number of cells"
     if encoding != "utf-8":
         why["encoding"] = "by its byte order mark" if encoding == "utf-16" else "its bytes are not UTF-8"
-    hidden = _lines_hidden_by_quotes(_lines(text, whole=whole), best.separator)
+    hidden = 0 if "quoting" in given else _lines_hidden_by_quotes(_lines(text, whole=whole), best.separator)
     if hidden:
         why["quoting"] = f"quotes are unbalanced: {hidden:,} line ends would be read as text between two quotes"
-    trial = _trial(first, best.separator, not hidden) or best
-    columns = top.columns or _made_up_names(trial, known, why)
-    headers = 1 if columns else header_rows(list(_cells(trial.table, _HEADER_ROWS)))
+    quoting = given.get("quoting", not hidden)
+    trial = _trial(first, best.separator, quoting) or best
+    named = not {"columns", "header_rows"}.isdisjoint(given)
+    columns = None if named else top.columns or _made_up_names(trial, known, why)
+    headers = 1 if columns or named else header_rows(list(_cells(trial.table, _HEADER_ROWS)))
     if headers > 1:
         why["header_rows"] = "the lines below the first have text above numbers: units, or further names"
     last = footers(text, text if whole else _utf8(end, encoding), best.separator, trial.table.num_columns)
     if last:
         why["skip_lines"] = "; ".join([*filter(None, [why.get("skip_lines")]), "the last lines are totals or notes"])
-    return Dialect(why, best.separator, columns, headers, top.skip_rows, (*top.skip_lines, *last), not hidden, encoding)
+    return Dialect(why, best.separator, columns, headers, top.skip_rows, (*top.skip_lines, *last), quoting, encoding)
+
+
+def _given_top(text: bytes, given: Mapping[str, Any]) -> Top | None:
+    """Returns the text below the lines that the user skips; None if none are given."""
+    if given.keys().isdisjoint({"skip_rows", "skip_lines"}):
+        return None
+    lines = text.splitlines(keepends=True)[given.get("skip_rows") or 0 :]
+    skipped = tuple(str(begin).encode() for begin in given.get("skip_lines") or ())
+    return Top(b"".join(line for line in lines if not (skipped and line.startswith(skipped))))
 
 
 def _utf8(start: bytes, encoding: str) -> bytes:
@@ -155,7 +176,7 @@ def _lines(text: bytes, *, whole: bool) -> bytes:
 
 def _trials(text: bytes, named: str | None) -> Iterator[_DialectTrial]:
     masked = text.translate(_MASK)
-    for separator in (named,) if named else SEPARATORS:
+    for separator in (named,) if named else (*SEPARATORS, " "):
         for quoting in (True, False):
             if (trial := _trial(masked, separator, quoting)) is not None:
                 yield trial
@@ -170,6 +191,7 @@ def _trial(text: bytes, separator: str, quoting: bool) -> _DialectTrial | None:
         bad += 1
         return "skip"
 
+    text = empty_lines(separator).sub(b"", without_blanks(text, separator) if quoting else text)
     width = text.split(b"\n", 1)[0].count(separator.encode()) + 1
     as_text = {f"f{i}": pa.binary() for i in range(width)}  # by the names that Arrow generates: no types are inferred
     try:
@@ -209,9 +231,9 @@ def _cells(table: pa.Table, rows: int) -> Iterator[list[str]]:
 
 def _cleanness(cell: str) -> float:
     """Returns whether a cell looks like one value: empty, number, date, or text without separators."""
-    if not cell or _NUMBER.fullmatch(cell) or _DATE.fullmatch(cell):
+    if not cell or is_value(cell):
         return 1.0
-    return 0.7 if any(separator in cell for separator in _SEPARATORS) else 0.9
+    return 0.7 if any(separator in cell for separator in SEPARATORS) else 0.9
 
 
 def _made_up_names(trial: _DialectTrial, known: Collection[str], why: dict[str, str]) -> tuple[str, ...] | None:
@@ -233,8 +255,8 @@ def _no_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> str | No
     named, valued = 0, []
     for cell, column in zip(first, below, strict=True):
         present = [other for other in column if other]
-        numbers = sum(map(_is_value, present)) / len(present) if present else 0.0
-        if _is_value(cell) and (numbers > 0.5 or not column):
+        numbers = sum(map(is_value, present)) / len(present) if present else 0.0
+        if is_value(cell) and (numbers > 0.5 or not column):
             valued.append(cell)
         elif numbers > 0.9 and cell:
             named += 1
@@ -247,166 +269,8 @@ def _no_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> str | No
     return f"the first line holds values such as {example}, not names; these names are made up"
 
 
-def _is_value(cell: str) -> bool:
-    return _NUMBER.fullmatch(cell) is not None or _DATE.fullmatch(cell) is not None
-
-
 def _are_no_names(first: Sequence[str]) -> bool:
     """Returns whether the cells of a text row are too long or too repetitive to be names."""
     written = [cell for cell in first if cell]
     wordy = any(len(cell) > _LONGEST_NAME or len(cell.split()) > _MOST_WORDS for cell in written)
     return wordy or len(set(written)) < len(written) - 1
-
-
-@dataclass(frozen=True)
-class Top:
-    """The lines above the rows.
-
-    Attributes:
-        text: The rest of the text, without comments.
-        columns: Names of the columns, if the line with the names fits no header; else None.
-        separator: The separator, if the file names it; else None.
-    """
-
-    text: bytes
-    skip_rows: int = 0
-    skip_lines: tuple[str, ...] = ()
-    columns: tuple[str, ...] | None = None
-    separator: str | None = None
-    why: dict[str, str] = field(default_factory=dict)
-
-
-def read_top(text: bytes) -> Top:
-    """Returns what stands above the rows of a text in UTF-8."""
-    if named := _EXCEL.match(text):
-        why = {"skip_lines": "Excel's line that names the separator"}
-        return Top(text[named.end() :].lstrip(b"\n"), 0, (named[0][:4].decode(),), None, named[1].decode(), why)
-    lines = text.splitlines(keepends=True)
-    first = next((line for line in lines[:_MOST_TITLES] if line.strip()), b"")
-    sign = next((sign for sign in _SIGNS if first.startswith(sign)), None)
-    if sign is None:
-        return _below_titles(text)
-    above = [line for line in takewhile(lambda line: not line.strip() or line.startswith(sign), lines) if line.strip()]
-    rest = b"".join(line for line in lines if not line.startswith(sign))
-    names, row = _aligned(above[-1].removeprefix(sign), rest)
-    if not rest.strip() or (len(above) == 1 and names):
-        return Top(text)  # the only line with the sign is the header line
-    top = _below_titles(rest)
-    why = {**top.why, "skip_lines": f"comments: lines above the rows begin with {sign.decode()}"}
-    columns = top.columns
-    if any(map(_is_value, row)):
-        columns, why["columns"] = tuple(names), "the last comment above the rows holds the names"
-    return Top(top.text, top.skip_rows and top.skip_rows + len(above), (sign.decode(),), columns, None, why)
-
-
-def header_rows(columns: Sequence[Sequence[str]]) -> int:
-    """Returns the number of header lines at the top of columns, whose first cell is a name.
-
-    A further header line has no number or date, and text in columns of numbers. No cell of it stands below it.
-    """
-    count = 1
-    while count < _MOST_HEADERS and all(len(column) > count + 2 for column in columns):
-        texts = 0
-        for column in columns:
-            cell, below = column[count], column[count + 1 :]
-            known = [c for c in column[_MOST_HEADERS:] or below if c.lower() not in _MISSING]
-            numeric = bool(known) and sum(map(_is_value, known)) > 0.9 * len(known)
-            if _is_value(cell) or (cell and cell in below) or (cell and cell.lower() in _MISSING):
-                return count
-            texts += bool(cell) and numeric
-        if not texts:
-            return count
-        count += 1
-    return count
-
-
-def footers(text: bytes, end: bytes, separator: str, width: int) -> tuple[str, ...]:
-    """Returns beginnings of the last lines that are no rows: a row of totals, or a line of one cell.
-
-    Args:
-        text: The beginning of the file, to see that no row begins likewise.
-        end: The last lines of the file.
-    """
-    found: list[str] = []
-    rows, last = text.splitlines(), [line for line in end.splitlines() if line.strip()]
-    for line in reversed(last[1:][-_MOST_FOOTERS:]):
-        begin = _footer(line.decode("utf-8", "replace"), separator, width)
-        if begin is None or {row for row in (*rows, *last) if row.startswith(begin.encode())} != {line}:
-            break
-        found.append(begin)
-    return tuple(reversed(found))
-
-
-def _footer(line: str, separator: str, width: int) -> str | None:
-    cells = line.split(separator)
-    first = next((i for i, cell in enumerate(cells) if cell.strip(' "')), None)
-    if len(cells) == 1 and width > 1 and _NOTE.fullmatch(line):
-        return line
-    if first is None or not _TOTAL.fullmatch(cells[first].strip(' "')):
-        return None
-    return "".join(cell + separator for cell in cells[: first + 1])
-
-
-def _below_titles(text: bytes) -> Top:
-    """Returns the text below the lines above the header that have other numbers of cells than the rows."""
-    best: tuple[float, str, int, int] | None = None
-    for separator in _SEPARATORS:
-        widths = [len(row) for row in _rows_of(text, separator, _LINES) if row]
-        counted = Counter(width for width in widths if width > 1).most_common(1)
-        if not counted:
-            continue
-        width, times = counted[0]
-        share, start = times / len(widths), widths.index(width)
-        if share >= _REGULAR and not start:
-            return Top(text)
-        regular = times / max(len(widths) - start, 1)
-        if regular >= _REGULAR and start <= _MOST_TITLES and times > 2 and (best is None or share > best[0]):
-            best = share, separator, width, start
-    if best is None:
-        return Top(text)
-    _, separator, width, start = best
-    kept = [(line, row) for line, row in _rows_with_lines(text, separator, _LINES) if row]
-    names, data = [cell.strip() for cell in kept[start - 1][1]], [row for _, row in kept[start:] if len(row) == width]
-    rest = text.splitlines(keepends=True)
-    why = "lines above the rows are no header line"
-    if any(map(_is_value, data[0])) and all(names[:-1]) and not any(map(_is_value, names)):
-        columns = None
-        if len(names) == width - 1 and names[-1]:
-            last_is_blank = not any(row[-1].strip() for row in data)
-            made_up = f"column_{width}" if last_is_blank else "column_1"
-            columns = (*names, made_up) if last_is_blank else (made_up, *names)
-        elif len(names) == width + 1 and not names[-1]:
-            columns = tuple(names[:-1])
-        if columns is not None:
-            reason = f"the header line has {len(names)} cells, the rows have {width}"
-            below = kept[start][0]
-            return Top(b"".join(rest[below:]), below, (), columns, None, {"columns": reason})
-    skipped = kept[start][0]
-    return Top(b"".join(rest[skipped:]), skipped, why={"skip_rows": why})
-
-
-def _rows_with_lines(text: bytes, separator: str, rows: int) -> list[tuple[int, list[str]]]:
-    """Returns the first rows with the number of lines above each; blank lines are empty rows."""
-    found: list[tuple[int, list[str]]] = []
-    above = 0
-    reader = csv.reader(text[:_FIRST_LOOK].decode("utf-8", "replace").splitlines(keepends=True), delimiter=separator)
-    try:
-        for row in islice(reader, rows):
-            found.append((above, row))
-            above = reader.line_num
-    except csv.Error:
-        pass
-    return found
-
-
-def _rows_of(text: bytes, separator: str, rows: int) -> list[list[str]]:
-    return [row for _, row in _rows_with_lines(text, separator, rows)]
-
-
-def _aligned(line: bytes, rest: bytes) -> tuple[list[str], list[str]]:
-    """Returns the cells of a line and of the first row of a text if both have as many, more than one; else none."""
-    for separator in (*_SEPARATORS, " "):
-        cells, below = _rows_of(line.strip(), separator, 1), _rows_of(rest.lstrip(), separator, 1)
-        if cells and below and len(cells[0]) == len(below[0]) > 1:
-            return [cell.strip() for cell in cells[0]], [cell.strip() for cell in below[0]]
-    return [], []

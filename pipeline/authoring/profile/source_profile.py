@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -60,16 +61,19 @@ class SourceProfile:
         return {column.name: column for column in self.columns}
 
 
-def profile_source(data: str, folder: Path, *, rows: int, known: Collection[str] = ()) -> SourceProfile:
+def profile_source(
+    data: str, folder: Path, *, rows: int, known: Collection[str] = (), given: Mapping[str, Any] | None = None
+) -> SourceProfile:
     """Returns the profile of the source `data`, from a sample of its rows.
 
     Args:
         known: Known column names. The first line of a CSV file is a header if it holds one of them.
+        given: Keys of `data.source` that are not guessed.
 
     Raises:
         UserError: There is no such data, it holds no rows, or its format cannot be read.
     """
-    found = infer_source(data, folder, known=known)
+    found = infer_source(data, folder, known=known, given=given)
     if isinstance(found.source, ImagesSource):
         return _of_image_folders(found, rows)
     names, unusable = _usable_names(found)
@@ -243,6 +247,8 @@ def _with_missing(found: FoundSource, values: Mapping[str, ValueCounts]) -> tupl
     A token that is hardly ever a value, and is one in no column, is missing in all columns, any other only in its
     column.
     """
+    if not {"missing", "missing_in"}.isdisjoint(found.given):
+        return found, dict(values)
     tokens = {name: missing_tokens(column) for name, column in values.items()}
     sure = SURE_WORDS.difference(*(values[name].held(SURE_WORDS).difference(of) for name, of in tokens.items()))
     everywhere = list(dict.fromkeys(token for of in tokens.values() for token in of if token in sure))

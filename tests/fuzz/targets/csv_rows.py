@@ -49,8 +49,8 @@ _WAYS = (
     cut_lines,
     remove,
     insert(b",", b",,", b";", b"\t"),
-    insert(b'"', b'""', b'",', b',"', b'"\n'),
-    insert(b"\n", b"\r", b"\r\n", b"\n\n"),
+    insert(b'"', b'""', b'",', b',"', b'"\n', b', "', b'" ,', b'\t"'),
+    insert(b"\n", b"\r", b"\r\n", b"\n\n", b"\n,,,\n", b"\r\n, ,\r\n"),
     insert("Müller".encode("latin-1"), "Wien".encode("utf-16"), "東京".encode("shift_jis"), b"\xef\xbb\xbf"),
     insert(b"\x00", b"\xff\xfe", b"\x1a", b"\x1f", b"\xf0\x9f\x9a\x95"),
     insert(b"1e999", b"-", b"9" * 400, b"NaN", b"0x1F"),
@@ -82,7 +82,7 @@ def _records(text: str) -> Iterator[str]:
     at = 0
     while at < len(text):
         end = _record_end(text, at)
-        if text[at:end].strip("\r\n"):
+        if text[at:end].strip(", \t\r\n"):
             yield text[at:end]
         at = end
 
@@ -91,6 +91,7 @@ def _record_end(text: str, at: int) -> int:
     """Returns the end of the record that begins at `at`, including its line break."""
     line_end = _line_end(text, at)
     while True:
+        at = _after_blanks(text, at)
         if text[at : at + 1] == '"':
             closing = _closing(text, at)
             if closing is None:
@@ -105,6 +106,20 @@ def _record_end(text: str, at: int) -> int:
         if at >= len(text) or text[at] in "\r\n":
             return _line_end(text, at)
         at += 1
+
+
+def _after_blanks(text: str, at: int) -> int:
+    """Returns where a cell begins: at its quote, without the blanks before it, if it is surely a quoted cell."""
+    opening = at + len(text[at:]) - len(text[at:].lstrip(" \t")) if text[at : at + 1] in (" ", "\t") else at
+    closing = _closing(text, opening) if opening > at and text[opening : opening + 1] == '"' else None
+    if closing is None:
+        return at
+    before, behind = text[opening : closing - 1].rstrip(" \t"), text[closing : _line_end(text, closing)]
+    if "\n" in before or "\r" in before:
+        sure = before[-1] not in ',\r\n"' and behind[:1] in ("", ",", "\r", "\n")
+    else:
+        sure = behind.lstrip(" \t")[:1] in ("", ",", "\r", "\n")
+    return opening if sure else at
 
 
 def _closing(text: str, opening: int) -> int | None:

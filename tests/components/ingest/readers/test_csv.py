@@ -106,6 +106,44 @@ def test_names_given_separator_and_quoting_off(tmp_path):
     assert rows == [('Go "until', "ham"), ("Free", "spam")] and numbers == [1, 2]
 
 
+@pytest.mark.parametrize("chunk", [1, 7, 64, 1 << 20])
+@pytest.mark.parametrize(
+    ("text", "rows", "bad"),
+    [
+        ('a, b\n"x", "y, z"\n1, \t "2, ""3"""\n', [("x", "y, z"), ("1", '2, "3"')], []),
+        ('"a" , "b"\n "x" , "y"\n', [("x ", "y")], []),
+        ('a, b\n1, "x\n, ""y"""\n2, z\n', [("1", 'x\n, "y"'), ("2", "z")], []),
+        ('a,b\n"He said, ""hi""","x, ""y"""\n', [('He said, "hi"', 'x, "y"')], []),
+        ('a,b\n1, "Al" Capone\n2, 5" pipe\n', [("1", '"Al" Capone'), ("2", '5" pipe')], []),
+        ('a,b\n3, "open\n4, "\n', [("3", '"open'), ("4", '"')], []),
+        ('a, b\n1, "x\ny" z\n2, "v"\n', [("1", '"x'), ("2", "v")], [(3, "1 cells, expected 2")]),
+        ('a, b\n1, "x, y\n2, "z"\n', [("2", "z")], [(2, "3 cells, expected 2")]),
+    ],
+    ids=["quoted", "both_sides", "line_breaks", "inner_quotes", "text", "stray", "not_closed", "unclosed"],
+)  # fmt: skip
+def test_blanks_before_a_quoted_cell_are_dropped(tmp_path, monkeypatch, text, rows, bad, chunk):
+    monkeypatch.setattr(lines, "CHUNK_BYTES", chunk)
+    found, _, bad_rows = read_file(write(tmp_path, text), CSV, ["a", "b"])
+    assert ([(a, b.strip()) for a, b in found], [(row.row, row.reason) for row in bad_rows]) == (rows, bad)
+
+
+def test_a_large_file_of_blanks_and_quotes_is_cut(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "PART_BYTES", 100)
+    path = write(tmp_path, "a, b\n" + "".join(f'{i}, "x, {i}"\n' for i in range(100)))
+    assert len(CsvReader(SourceFile(str(path), None, path.stat().st_size, ""), CSV).parts()) > 5
+    assert read_file(path, CSV, ["b", "a"])[0] == [(f"x, {i}", str(i)) for i in range(100)]
+
+
+@pytest.mark.parametrize("chunk", [1, 1 << 20])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["lf", "crlf", "cr"])
+def test_a_line_of_separators_is_no_row(tmp_path, monkeypatch, end, chunk):
+    monkeypatch.setattr(lines, "CHUNK_BYTES", chunk)
+    path = write(tmp_path, end.join([",,", "a,b,c", ",,", "1,,", " , ,", ',"",', ",,3", '4,"x', ",,", 'y",5', ",", ""]))
+    rows, numbers, bad = read_file(path, CSV, ["a", "b", "c"])
+    assert rows == [("1", "", ""), ("", "", ""), ("", "", "3"), ("4", f"x{end},,{end}y", "5")]
+    assert (numbers, bad) == ([4, 6, 7, 8], [])
+
+
 def zst(data):
     return pa.Codec("zstd").compress(data, asbytes=True)
 

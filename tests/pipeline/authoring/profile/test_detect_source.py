@@ -143,6 +143,8 @@ BODY = "".join(",".join(row) + "\n" for row in ROWS)
 
 ABY = ["a", "b", "y"]
 
+TOTALS = ["Total,", "Source: ministry"]
+
 
 @pytest.mark.integration
 @pytest.mark.parametrize(
@@ -164,6 +166,12 @@ ABY = ["a", "b", "y"]
         ("a,b,y\n" + BODY + '\n,"Grand total:",9\n(5 rows)\n', {"skip_lines": [',"Grand total:",', "(5 rows)"]}, ABY),
         ("a,b,y\n" + BODY + "Source: ministry\n", {"skip_lines": ["Source: ministry"]}, ABY),
         ("a,b,y\n" + BODY, {}, ABY),
+        ("Report of May,,\na,b,y\n" + BODY, {"skip_rows": 1}, ABY),
+        (",,\nReport of May,,\n,,\na,b,y\n" + BODY, {"skip_rows": 3}, ABY),
+        ("Report of May,,\nYear:,2020,\n,,\nUnit:,kg,\na,b,y\n" + BODY, {"skip_rows": 4}, ABY),
+        (",,\na,b,y\n" + BODY + ",,\nTotal,,9\nSource: ministry,,\n", {"skip_lines": TOTALS}, ABY),
+        ("a,b,y\n" + BODY + "Total,,9\n,,\nSource: ministry,,\n,,\n", {"skip_lines": TOTALS}, ABY),
+        ("a,b,y\n" + BODY + "Source:,the ministry,\n", {"skip_lines": ["Source:,"]}, ABY),
     ],
 )
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-le"])
@@ -183,11 +191,39 @@ def test_lines_that_are_no_rows_are_found_and_skipped(tmp_path, text, settings, 
         "region,n\nTotal,1\na,2\nTotal,3\nb,4\nTotal,5\n",
         "a,b,y\n1,x,1\n2,y,2\n3,x,1\nJohn\n",
         "code,b,y\nA1,x,1\nB2,y,2\nC3,x,1\n",
+        "who,b,y\nAnn Lee,x,1\nBo Li,y,2\nCora Moon,x,1\nEva May,,\n",
+        ",value\nAnn,1\nBob,2\nEve,3\n",
+        "who,city,\nAnn,Rome,x\n\nBob,Bern,y\nEve,Biel,z\n",
+        "milk,,\nbread,eggs,\nmilk,,\nsalt,rice,tea\n" * 4,
     ],
-    ids=["unknown_first", "subtotals", "cut_short", "codes"],
+    ids=["unknown_first", "subtotals", "cut_short", "codes", "missing_cells", "index", "gap", "baskets"],
 )
 def test_rows_that_look_like_other_lines_stay_rows(tmp_path, text):
-    assert set(source_of(write(tmp_path / "a.csv", text), tmp_path)) == {"format", "path"}
+    assert set(source_of(write(tmp_path / "a.csv", text), tmp_path)) - {"columns"} == {"format", "path"}
+
+
+def test_the_options_of_the_user_are_written_and_the_rest_fits_them(tmp_path):
+    data = write(tmp_path / "a.csv", "old,x,1\nold,y,2\na;b;y\n1,5;x;1\n2,5;y;2\nEnd;x;3\n")
+    given = {"skip_rows": 2, "missing": ["x"], "skip_lines": ["End"]}
+    found = infer_source(str(data), tmp_path, given=given)
+    assert found.settings == {"format": "csv", "path": "a.csv", "separator": ";", **given}
+    assert columns_of_file(found.files[0], found.source) == ABY
+    assert found.changed("missing", ["x", "?"], "guessed").settings == found.settings
+    assert found.why["skip_rows"] == "given"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"skip_row": 2}, 'which has no setting "skip_row". Did you mean "skip_rows"?'),
+        ({"path": "b.csv"}, 'which has no setting "path"'),
+        ({"skip_rows": "x"}, "cannot be read as csv: skip_rows: Input should be a valid integer"),
+        ({"format": "xls"}, "a file of the format xls"),
+    ],
+)
+def test_options_that_the_format_does_not_have_are_refused(tmp_path, given, message):
+    with pytest.raises(UserError, match=message.replace("?", r"\?")):
+        infer_source(str(write(tmp_path / "a.csv")), tmp_path, given=given)
 
 
 def test_totals_at_the_end_of_a_large_file(tmp_path, monkeypatch):

@@ -17,6 +17,9 @@ def guess(text, whole=True):
         ("a b\n1 2\n3 4\n", " "),
         ('name,text\nx,"one; two; three"\ny,"four; five"\n', ","),
         ("when,x\n2018-01-01 05:07:32,1\n2018-01-02 05:07:32,2\n", ","),
+        ('city, size, y\n"Bern", "large, red", 0\n"Biel", "small", 1\n', ","),
+        ("first name, age, note\nAnn Lee, 3, fine, or not\nBo Li, 4, fine\nCy Oz, 5, fine, ok\n", ","),
+        ("a; b; c\nx, y; 1; 2\nz; 3; 4\n", ";"),
     ],
 )
 def test_the_separator_is_found(text, separator):
