@@ -76,7 +76,7 @@ class CsvReader(FileReader[CsvSource]):
 
     def _header_names(self) -> list[str]:
         try:
-            return _joined_names([_names(row, self._source) for row in self._header])
+            return joined_names([_names(row, self._source) for row in self._header])
         except pa.ArrowInvalid as error:
             raise UserError(f"{self._path}: the first line is no header line with column names: {error}.") from error
         except UnicodeDecodeError as error:
@@ -99,7 +99,7 @@ class CsvReader(FileReader[CsvSource]):
         )
 
     def _records(self, block: Block) -> CsvRecords:
-        return records_of_block(block, self._source.separator, quoting=self._source.quoting, skipped=self._skipped)
+        return _records(block, self._source)
 
     def _first_records(self, block: Block, most: int) -> CsvRecords:
         """Returns the first records of a block, if possible without finding all of them."""
@@ -168,15 +168,15 @@ class _Parser:
             self._malformed(block.first_line, TOO_LONG, block.data)
         if block.too_long or not block.data:
             return
-        separator = self._source.separator
-        if block.one_per_line and not (has_line(block.data, self._skipped) or has_empty_line(block.data, separator)):
+        has_empty = self._source.skip_empty and has_empty_line(block.data, self._source.separator)
+        if block.one_per_line and not has_empty and not has_line(block.data, self._skipped):
             table, malformed = self._read(block.data) or _NOTHING
             lines = count_lines(block.data) + (not block.data.endswith(b"\n"))
             if table.num_rows + len(malformed) == lines:
                 numbers = np.arange(block.first_line, block.first_line + lines, dtype=np.int64)
                 yield self._rows(table, numbers, malformed)
                 return
-        block_records = records_of_block(block, separator, quoting=self._source.quoting, skipped=self._skipped)
+        block_records = _records(block, self._source)
         for i in np.flatnonzero(block_records.unterminated).tolist():
             self._malformed(
                 int(block_records.lines[i]),
@@ -317,7 +317,7 @@ def _names(header: Block, source: CsvSource) -> list[str]:
     return pa.csv.read_csv(pa.py_buffer(line), read_options=read, parse_options=parse).column_names
 
 
-def _joined_names(rows: list[list[str]]) -> list[str]:
+def joined_names(rows: list[list[str]]) -> list[str]:
     """Returns one name per column from the cells of the header lines; see `CsvSource.header_rows`."""
     names = rows[-1]
     for row in reversed(rows[:-1]):
@@ -332,6 +332,11 @@ def _joined_names(rows: list[list[str]]) -> list[str]:
             for name, cell in zip(spanned, below, strict=True)
         ]
     return names
+
+
+def _records(block: Block, source: CsvSource) -> CsvRecords:
+    skipped, empty = _skipped(source), source.skip_empty
+    return records_of_block(block, source.separator, quoting=source.quoting, skipped=skipped, skip_empty=empty)
 
 
 def _skipped(source: CsvSource) -> tuple[bytes, ...]:

@@ -1,7 +1,5 @@
 """Finds the ends of the records of a CSV file, by the rules of RFC 4180 as Arrow's parser applies them.
 
-A line without anything but separators and blanks, as spreadsheets save an empty row, is no record.
-
 A quote opens a quoted cell only at the start of a cell; blanks before it are dropped, if the cell is closed before a
 separator or a line break, for files written by hand. Two quotes inside a quoted cell stand for one. After the
 closing quote the cell continues as plain text. A quoted cell with line breaks must close directly before a separator or
@@ -106,8 +104,15 @@ def empty_lines(separator: str) -> re.Pattern[bytes]:
     return re.compile(rb"(?<![^\r\n])[%s \t]++(?:\r?\n|\r|\Z)" % re.escape(separator.encode()))
 
 
-def records_of_block(block: Block, separator: str, *, quoting: bool, skipped: Sequence[bytes] = ()) -> CsvRecords:
-    """Returns the records of a block, without those that begin with one of the `skipped` texts."""
+def records_of_block(
+    block: Block, separator: str, *, quoting: bool, skipped: Sequence[bytes] = (), skip_empty: bool = False
+) -> CsvRecords:
+    """Returns the records of a block.
+
+    Args:
+        skipped: Beginnings of records that are left out.
+        skip_empty: Whether lines of separators and blanks only are left out, too.
+    """
     array = np.frombuffer(block.data, np.uint8)
     breaks = _line_breaks(array)
     cells = _multi_line_cells(block.data, array, breaks, separator if quoting else None, max_cell=0, final=True)
@@ -121,7 +126,7 @@ def records_of_block(block: Block, separator: str, *, quoting: bool, skipped: Se
     block_records = CsvRecords(starts, ends, block.first_line + np.searchsorted(breaks, starts), unterminated)
     if has_line(block.data, skipped):
         blank |= [block.data.startswith(tuple(skipped), start) for start in starts.tolist()]
-    if has_empty_line(block.data, separator):
+    if skip_empty and has_empty_line(block.data, separator):
         blank |= np.isin(starts, [found.start() for found in empty_lines(separator).finditer(block.data)])
     return block_records.take(~blank)
 

@@ -4,10 +4,11 @@ import codecs
 import re
 from dataclasses import dataclass
 
+from fullpass.components.ingest.readers.excel import is_workbook
 from fullpass.components.ingest.readers.reader import readable
 from fullpass.components.ingest.sources.config import FileSource
 from fullpass.components.ingest.sources.formats import FORMATS, LINES, TOLD_FORMATS, is_json
-from fullpass.components.ingest.sources.storage import open_binary, suffix_of
+from fullpass.components.ingest.sources.storage import open_binary, open_raw, suffix_of
 
 _LOOK = 64 << 10
 _JSON_LINES = "Write JSON lines: one object per line, without [ and ]"
@@ -15,7 +16,6 @@ _OTHERS = (
     (rb"SQLite format 3", "an SQLite database; read it with format: sql"),
     (rb"\x89PNG|\xff\xd8\xff|GIF8", "an image"),
     (rb"%PDF", "a PDF"),
-    (rb"\xd0\xcf\x11\xe0", "an Excel sheet; save it as CSV"),
     (rb"\x89HDF\r\n", "an HDF5 file; write its tables to Parquet"),
     (rb"\x80[\x02-\x05][\x95c(}\]]", "a Python pickle; write its table to Parquet"),
     (rb"\$FL2|<stata_dta>|HEADER RECORD\*{7}|RDX[23]\n", "a file of SPSS, Stata, SAS or R; write its table to Parquet"),
@@ -57,6 +57,10 @@ def look_at(path: str, size: int = _LOOK) -> Content:
     """
     if suffix_of(path) == ".npz":
         return Content(b"", False, "numpy")
+    with readable(path):
+        if is_workbook(path):
+            with open_raw(path) as raw:
+                return Content(raw.read(20), False, "excel")
     with readable(path), open_binary(path) as stream:
         start = stream.read(size)
         whole = not stream.read(1)

@@ -94,7 +94,23 @@ class FileSource(BaseSource, _Path):
         return False
 
 
-class CsvSource(FileSource):
+class _TableSource(FileSource):
+    """Base class of the sources whose files hold a table as people lay it out, with names above its rows."""
+
+    columns: tuple[Name, ...] | None = Field(default=None, min_length=1)
+    """Column names, for files without a header line."""
+    header_rows: Annotated[Count, Field(le=9)] = 1
+    """Header lines. A name over several columns is followed by those below it: `rank, ,` above `film 1, film 2` gives
+    `rank film 1` and `rank film 2`."""
+    skip_rows: Annotated[int, Field(ge=0, le=10_000)] = 0
+    """Lines to skip at the beginning of each file."""
+    skip_lines: tuple[Name, ...] = ()
+    """Skip lines that begin so: `"#"` for comments, `"Total,"` for totals. Tabs separate the cells of a sheet."""
+    missing: tuple[str, ...] = MISSING
+    """Cells that mean missing."""
+
+
+class CsvSource(_TableSource):
     """Text with a separator; gz, bz2, xz, zst and zip are recognized by content."""
 
     endings = (".csv", ".tsv", ".tab", ".txt")
@@ -104,6 +120,7 @@ class CsvSource(FileSource):
         "header_rows",
         "skip_rows",
         "skip_lines",
+        "skip_empty",
         "quoting",
         "encoding",
         "decimal",
@@ -114,15 +131,8 @@ class CsvSource(FileSource):
     format: Literal["csv"]
     separator: str = Field(default=",", min_length=1, max_length=1)
     """Character between cells; `"\\t"` for a tab."""
-    columns: tuple[Name, ...] | None = Field(default=None, min_length=1)
-    """Column names, for files without a header line."""
-    header_rows: Annotated[Count, Field(le=9)] = 1
-    """Header lines. A name over several columns is followed by those below it: `rank, ,` above `film 1, film 2` gives
-    `rank film 1` and `rank film 2`."""
-    skip_rows: Annotated[int, Field(ge=0, le=10_000)] = 0
-    """Lines to skip at the beginning of each file."""
-    skip_lines: tuple[Name, ...] = ()
-    """Skip lines that begin so: `"#"` for comments, `"Total,"` for totals."""
+    skip_empty: Flag = False
+    """Skip lines of separators and blanks only, as spreadsheets save empty rows."""
     quoting: Flag = True
     """`"` quotes cells, which may then contain separators and line breaks."""
     encoding: Encoding = "utf-8"
@@ -131,8 +141,6 @@ class CsvSource(FileSource):
     """Decimal separator of numbers."""
     strip: Flag = True
     """Drop blanks around cells."""
-    missing: tuple[str, ...] = MISSING
-    """Cells that mean missing."""
     max_cell_kb: Count = 1024
     """A row with a longer cell is bad; the usual cause is an unclosed quote."""
 
@@ -150,6 +158,22 @@ class CsvSource(FileSource):
                 f'separator and decimal are both "{self.separator}". Give separator: ";", or decimal: ".".'
             )
         return self
+
+
+class ExcelSource(_TableSource):
+    """One sheet of each Excel workbook or OpenDocument spreadsheet."""
+
+    endings = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
+    described_by = ("sheet", "columns", "header_rows", "skip_rows", "skip_lines")
+
+    format: Literal["excel"]
+    sheet: Name | None = None
+    """Name of the sheet; None reads the first visible one that is not empty."""
+
+    @property
+    def raw_text(self) -> RawText:
+        """See base class."""
+        return RawText(missing=self.missing, missing_in=self.missing_in, strip=True)
 
 
 class JsonLinesSource(FileSource):

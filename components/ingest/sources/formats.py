@@ -40,6 +40,11 @@ def _begins_with_object(start: bytes, whole: bool) -> bool:
     return any(is_json(line, dict) for line in lines[:LINES])
 
 
+def _begins_with_workbook(start: bytes, whole: bool) -> bool:
+    """Returns whether a file, not decompressed, begins like a workbook: with a zip archive or an OLE file."""
+    return start.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0"))
+
+
 def is_json(text: bytes, kind: type) -> bool:
     """Returns whether text is JSON of a type, `dict` or `list`."""
     try:
@@ -109,6 +114,13 @@ _ROWS = (
         parts="byte ranges, if no cell breaks lines",
         proposed_as="CSV",
         cut_at_lines=True,
+        sampled_bytes=64 * _MB,
+    ),
+    Format(
+        config.ExcelSource,
+        "excel.ExcelReader",
+        starts=_begins_with_workbook,
+        proposed_as="Excel",
         sampled_bytes=64 * _MB,
     ),
     Format(

@@ -23,6 +23,7 @@ from fullpass.components.predict.input_source import source_with
 from fullpass.pipeline.authoring.profile.column_profile import counted
 from fullpass.pipeline.authoring.profile.dialect import guess_dialect
 from fullpass.pipeline.authoring.profile.images import SPLIT_NAMES, image_folders
+from fullpass.pipeline.authoring.profile.sheets import sheet_settings
 
 _LOOK = 4 << 20
 _TAIL = 64 << 10
@@ -149,6 +150,9 @@ def _settings(
     if name == "tfrecord" and payload_type(file.path) != "example":
         settings["payload"] = "sequence_example"
         why = {"payload": "the first record holds feature lists: columns of lists, beside the context features", **why}
+    elif name == "excel":
+        settings, guessed = sheet_settings(file.path, look=_LOOK, known=known, given=given)
+        why = {**guessed, **why}
     elif (name or "csv") == "csv":
         settings, guessed = _csv_settings(file, content.start, whole=content.whole, known=known, given=given)
         why = {**guessed, **why}

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
-from fullpass.components.ingest.readers.csv_records import empty_lines, without_blanks
+from fullpass.components.ingest.readers.csv_records import empty_lines, has_empty_line, without_blanks
 from fullpass.pipeline.authoring.profile.lines_around_rows import (
     FIRST_LOOK,
     SEPARATORS,
@@ -46,6 +46,7 @@ class Dialect:
     header_rows: int = 1
     skip_rows: int = 0
     skip_lines: tuple[str, ...] = ()
+    skip_empty: bool = False
     quoting: bool = True
     encoding: str = "utf-8"
 
@@ -144,10 +145,24 @@ def guess_dialect(
     headers = 1 if columns or named else header_rows(list(_cells(trial.table, _HEADER_ROWS)))
     if headers > 1:
         why["header_rows"] = "the lines below the first have text above numbers: units, or further names"
-    last = footers(text, text if whole else _utf8(end, encoding), best.separator, trial.table.num_columns)
+    below = text if whole else _utf8(end, encoding)
+    skip_empty = any(has_empty_line(lines, best.separator) for lines in (text, below))
+    if skip_empty:
+        why["skip_empty"] = "a spreadsheet saved empty rows"
+    last = footers(text, below, best.separator, trial.table.num_columns)
     if last:
         why["skip_lines"] = "; ".join([*filter(None, [why.get("skip_lines")]), "the last lines are totals or notes"])
-    return Dialect(why, best.separator, columns, headers, top.skip_rows, (*top.skip_lines, *last), quoting, encoding)
+    return Dialect(
+        why=why,
+        separator=best.separator,
+        columns=columns,
+        header_rows=headers,
+        skip_rows=top.skip_rows,
+        skip_lines=(*top.skip_lines, *last),
+        skip_empty=skip_empty,
+        quoting=quoting,
+        encoding=encoding,
+    )
 
 
 def _given_top(text: bytes, given: Mapping[str, Any]) -> Top | None:

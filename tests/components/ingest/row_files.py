@@ -17,8 +17,9 @@ from pydantic import TypeAdapter
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.sources.formats import Source
 from tests.record_files import example, write_records
+from tests.spreadsheet_files import write_xlsx
 
-KINDS = ("csv", "jsonl", "parquet", "arrow", "orc", "avro", "tfrecord", "numpy", "sql")
+KINDS = ("csv", "excel", "jsonl", "parquet", "arrow", "orc", "avro", "tfrecord", "numpy", "sql")
 """The formats that `write_rows` writes."""
 _AVRO = {str: "string", int: "long", float: "double"}
 _SQL = {str: "TEXT", int: "INTEGER", float: "REAL"}
@@ -38,6 +39,8 @@ def write_rows(folder: Path, kind: str, rows: Sequence[Mapping[str, Any]], group
         case "csv":
             lines = [names, *(row.values() for row in rows)]
             path.write_text("".join(",".join(map(str, cells)) + "\n" for cells in lines))
+        case "excel":
+            write_xlsx(path, {"rows": [names, *([row[name] for name in names] for row in rows)]})
         case "jsonl":
             path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         case "parquet":

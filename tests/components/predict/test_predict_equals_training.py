@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import tempfile
 from pathlib import Path
 
@@ -29,11 +30,13 @@ from fullpass.preprocessing.columns.compute_at import raw_name
 from fullpass.trainer.input.decoder import Decoder
 from tests.components.ingest.reading_tools import raw
 from tests.components.predict.predicted_rows import input_rows
+from tests.spreadsheet_files import write_xlsx
 
 pytestmark = pytest.mark.integration
 
 FLAT = raw(**{"x": "number", "n": "string", "kind": "string", "a.b": "number", "a.c": "string"})
 NESTED = FLAT | raw(v=2)
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 SPECS = {"number": tf.float32, "string": tf.string, "vector": tf.float32}
 
 doubles = st.floats(allow_nan=False, allow_infinity=False)
@@ -67,6 +70,13 @@ def write_csv(path, table, options):
         if "columns" not in options:
             writer.writerow([" x", "n ", *list(FLAT)[2:]])
         writer.writerows([cell(value) for value in flat(row).values()] for row in table)
+
+
+def write_excel(path, table, options):
+    """An empty row is no row, so the rows are numbered. XML holds no control characters."""
+    cells = [[i, *flat(row).values()] for i, row in enumerate(table)]
+    cells = [[_CONTROLS.sub("?", cell) if isinstance(cell, str) else cell for cell in row] for row in cells]
+    write_xlsx(path, {"rows": [["number", *FLAT], *cells]})
 
 
 def write_json_lines(path, table, options):
@@ -139,6 +149,7 @@ CSV_OPTIONS = st.sampled_from(
 MISSING = st.sampled_from([{}, {"missing": ["", "NA"], "missing_in": {"x": ["-9"], "a.c": ["?"]}}])
 FORMATS = {
     "csv": ("in.csv", write_csv, CSV_OPTIONS, FLAT),
+    "excel": ("in.xlsx", write_excel, MISSING, FLAT),
     "jsonl": ("in.jsonl", write_json_lines, MISSING, NESTED),
     "parquet": ("in.parquet", write_parquet, MISSING, NESTED),
     "arrow": ("in.arrow", write_arrow, MISSING, NESTED),

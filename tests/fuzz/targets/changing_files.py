@@ -1,5 +1,6 @@
 """Files that change between planning and reading: all old rows are written, or an error names the file."""
 
+import io
 import json
 import os
 import random
@@ -9,10 +10,17 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fullpass.components.ingest.sources.config import CsvSource, JsonLinesSource, ParquetSource, TfRecordSource
+from fullpass.components.ingest.sources.config import (
+    CsvSource,
+    ExcelSource,
+    JsonLinesSource,
+    ParquetSource,
+    TfRecordSource,
+)
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from tests.fuzz.accounted import ingested
 from tests.fuzz.targets.tfrecord_rows import framed_record
+from tests.spreadsheet_files import write_xlsx
 
 _COLUMNS = (RawColumn("name", "string"), RawColumn("n", "number"))
 _ROWS = 120
@@ -36,8 +44,15 @@ def _tfrecord(names: list[str]) -> bytes:
     return b"".join(framed_record(i) for i, _ in enumerate(names))
 
 
+def _excel(names: list[str]) -> bytes:
+    out = io.BytesIO()
+    write_xlsx(out, {"rows": [["name", "n"], *([name, i] for i, name in enumerate(names))]})
+    return out.getvalue()
+
+
 _FORMATS = (
     (_csv, CsvSource, "csv"),
+    (_excel, ExcelSource, "excel"),
     (_json, JsonLinesSource, "jsonl"),
     (_parquet, ParquetSource, "parquet"),
     (_tfrecord, TfRecordSource, "tfrecord"),

@@ -136,12 +136,15 @@ def test_a_large_file_of_blanks_and_quotes_is_cut(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("chunk", [1, 1 << 20])
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["lf", "crlf", "cr"])
-def test_a_line_of_separators_is_no_row(tmp_path, monkeypatch, end, chunk):
+def test_lines_of_separators_are_skipped_if_asked(tmp_path, monkeypatch, end, chunk):
     monkeypatch.setattr(lines, "CHUNK_BYTES", chunk)
     path = write(tmp_path, end.join([",,", "a,b,c", ",,", "1,,", " , ,", ',"",', ",,3", '4,"x', ",,", 'y",5', ",", ""]))
-    rows, numbers, bad = read_file(path, CSV, ["a", "b", "c"])
+    rows, numbers, bad = read_file(path, source(skip_empty=True), ["a", "b", "c"])
     assert rows == [("1", "", ""), ("", "", ""), ("", "", "3"), ("4", f"x{end},,{end}y", "5")]
     assert (numbers, bad) == ([4, 6, 7, 8], [])
+    rows, numbers, bad = read_file(path, source(skip_rows=1), ["a", "b", "c"])
+    assert rows[:2] == [("", "", ""), ("1", "", "")] and numbers[:2] == [3, 4]
+    assert [row.reason for row in bad] == ["2 cells, expected 3"]
 
 
 def zst(data):
@@ -304,6 +307,7 @@ def test_what_reads_raw_text_is_said_once():
         "header_rows": 1,
         "skip_rows": 0,
         "skip_lines": [],
+        "skip_empty": False,
     }
 
 

@@ -18,6 +18,7 @@ from fullpass.components.ingest.readers.read_source import find_inputs, parts_of
 from fullpass.components.ingest.readers.reader import Reading
 from fullpass.components.ingest.sources.config import (
     CsvSource,
+    ExcelSource,
     JsonLinesSource,
     NumpySource,
     ParquetSource,
@@ -28,14 +29,25 @@ from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from tests.image_files import encode_image
+from tests.spreadsheet_files import write_xlsx
 
-SOURCES = {"csv": CsvSource, "jsonl": JsonLinesSource, "txt": TextSource, "npy": NumpySource, "parquet": ParquetSource}
+SOURCES = {
+    "csv": CsvSource,
+    "xlsx": ExcelSource,
+    "jsonl": JsonLinesSource,
+    "txt": TextSource,
+    "npy": NumpySource,
+    "parquet": ParquetSource,
+}
+FORMATS = {"txt": "text", "npy": "numpy", "xlsx": "excel"}
 COLUMN = {"txt": "text", "npy": "data"}
 
 
 def write(path, rows):
     if path.suffix == ".csv":
         path.write_text("a\n" + "".join(f"{row:04d}\n" for row in rows))
+    elif path.suffix == ".xlsx":
+        write_xlsx(path, {"rows": [["a"], *([row] for row in rows)]})
     elif path.suffix == ".jsonl":
         path.write_text("".join(f'{{"a": {row + 1000}}}\n' for row in rows))
     elif path.suffix == ".txt":
@@ -78,7 +90,7 @@ def test_a_reader_notices_that_its_file_has_changed(tmp_path, monkeypatch, endin
     monkeypatch.setattr(lines, "PART_BYTES", 64)
     path = tmp_path / f"x.{ending}"
     write(path, range(50))
-    source = SOURCES[ending](format={"txt": "text", "npy": "numpy"}.get(ending, ending), path=str(path))
+    source = SOURCES[ending](format=FORMATS.get(ending, ending), path=str(path))
     [found] = find_inputs(source, str)
     column = COLUMN.get(ending, "a")
     parts = parts_of(found, source)

@@ -18,6 +18,7 @@ from fullpass.preprocessing.values.byte_batches import cut_batch
 from fullpass.preprocessing.values.convert import convert
 from tests.components.ingest.row_files import source_of, source_of_function, write_rows
 from tests.record_files import write_records
+from tests.spreadsheet_files import write_xlsx
 
 TEXTS = [
     "longer than its neighbours",
@@ -60,6 +61,10 @@ def rows_of_polars():
 
 FORMATS = {
     "csv": ({"format": "csv"}, lines),
+    "excel": (
+        {"format": "excel"},
+        lambda path: write_xlsx(path, {"rows": [[text or "NA"] for text in ["text", *TEXTS]]}),
+    ),
     "text": ({"format": "text"}, lines),
     "parquet of large text": (
         {"format": "parquet"},

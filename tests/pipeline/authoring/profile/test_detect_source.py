@@ -169,8 +169,12 @@ TOTALS = ["Total,", "Source: ministry"]
         ("Report of May,,\na,b,y\n" + BODY, {"skip_rows": 1}, ABY),
         (",,\nReport of May,,\n,,\na,b,y\n" + BODY, {"skip_rows": 3}, ABY),
         ("Report of May,,\nYear:,2020,\n,,\nUnit:,kg,\na,b,y\n" + BODY, {"skip_rows": 4}, ABY),
-        (",,\na,b,y\n" + BODY + ",,\nTotal,,9\nSource: ministry,,\n", {"skip_lines": TOTALS}, ABY),
-        ("a,b,y\n" + BODY + "Total,,9\n,,\nSource: ministry,,\n,,\n", {"skip_lines": TOTALS}, ABY),
+        (
+            ",,\na,b,y\n" + BODY + ",,\nTotal,,9\nSource: ministry,,\n",
+            {"skip_lines": TOTALS, "skip_empty": True},
+            ABY,
+        ),
+        ("a,b,y\n" + BODY + "Total,,9\n,,\nSource: ministry,,\n,,\n", {"skip_lines": TOTALS, "skip_empty": True}, ABY),
         ("a,b,y\n" + BODY + "Source:,the ministry,\n", {"skip_lines": ["Source:,"]}, ABY),
     ],
 )
