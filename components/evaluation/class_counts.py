@@ -12,6 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from fullpass.components.evaluation.confidence import GROUPS
+from fullpass.components.evaluation.intervals import (
+    FEWEST_ROWS,
+    Evidence,
+    area_rows,
+    effective_rows,
+    mean_rows,
+)
 from fullpass.components.evaluation.metric_terms import divided
 from fullpass.components.evaluation.metrics import class_of
 from fullpass.components.evaluation.sampling_error import sums_without_each
@@ -25,9 +32,9 @@ Metrics of a model of more classes than this are undefined."""
 
 
 class ConfusionCells(SparseSums):
-    """Confusion matrices of sets of rows: the weight of the rows of a class, by predicted class."""
+    """Confusion matrices of sets of rows: weight and number of the rows of a class, by predicted class."""
 
-    CELLS, COLUMNS = 1 << 2 * _BITS, 1
+    CELLS, COLUMNS = 1 << 2 * _BITS, 2
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Returns set, label, predicted class, int64 [cells], and the weight, float64 [cells]."""
@@ -73,7 +80,8 @@ class RowCells:
         set_of_row[rows] = sets
         sets = set_of_row[self.rows]
         kept = sets >= 0
-        return ConfusionCells.sums(sets[kept] * ConfusionCells.CELLS + self.cells[kept], self.weights[kept])
+        weights = self.weights[kept]
+        return ConfusionCells.sums(sets[kept] * ConfusionCells.CELLS + self.cells[kept], weights, np.ones_like(weights))
 
 
 @dataclass(frozen=True)
@@ -162,7 +170,51 @@ def needs_class_counts(name: str) -> bool:
     return name in CLASS_FORMULAS or (of_class is not None and of_class[0] in PER_CLASS)
 
 
-def class_sums(cells: ConfusionCells, index: int, classes: int = 0) -> tuple[ClassSums, ClassSums]:
+@dataclass(frozen=True)
+class ClassRows:
+    """Effective number of rows per class of a slice, float64 [classes].
+
+    Attributes:
+        labels: Rows of the class.
+        others: Rows of all other classes.
+        said: Rows that are predicted as the class.
+        mentioned: Twice the rows that are of the class or predicted as it.
+        shares: Share of the class in the weight of all rows.
+    """
+
+    labels: np.ndarray
+    others: np.ndarray
+    said: np.ndarray
+    mentioned: np.ndarray
+    shares: np.ndarray
+
+    @property
+    def by_metric(self) -> dict[str, np.ndarray]:
+        """Metric of a class -> number of rows of which it is a share, or varies as one."""
+        areas = area_rows(self.labels, self.others)
+        return {"precision": self.said, "recall": self.labels, "f1": self.mentioned, "auc": areas}
+
+    def evidence(self, name: str, classes: Sequence[str]) -> tuple[float, float]:
+        """Returns `rows` and `edge` of the evidence of a metric of classes."""
+        metric, wanted = class_of(name) or (name.rpartition("_")[2], None)
+        rows = self.by_metric.get(metric, self.labels)
+        few = (self.labels if metric in ("f1", "auc") else rows) < FEWEST_ROWS
+        weights = ((self.labels > 0) | (self.said > 0) if name in _ALSO_SAID else self.labels > 0) * 1.0
+        if name.startswith("weighted_"):
+            weights = self.shares
+        if name == "mcc":
+            weights = self.shares * (1 - self.shares)
+        if wanted is not None:
+            weights = np.array([known == wanted for known in classes[: len(rows)]], np.float64)
+            rows, few = rows[: len(weights)], few[: len(weights)]
+        return mean_rows(rows, weights, few)
+
+
+_ALSO_SAID = ("macro_precision", "macro_recall", "macro_f1")
+"""Averages over the classes that have rows or are predicted; others are over those that have rows."""
+
+
+def class_sums(cells: ConfusionCells, index: int, classes: int = 0) -> tuple[ClassSums, ClassSums, ClassRows]:
     """Returns the sums per class of a slice, [1, classes], and those without each group of rows, [GROUPS, classes].
 
     Args:
@@ -170,35 +222,68 @@ def class_sums(cells: ConfusionCells, index: int, classes: int = 0) -> tuple[Cla
         index: Number of the slice.
         classes: Number of classes, if it is more than those with rows.
     """
-    groups, labels, said, weights = cells.of_sets(index * GROUPS, GROUPS).pairs()
+    of_slice = cells.of_sets(index * GROUPS, GROUPS)
+    groups, labels, said, _ = of_slice.pairs()
     known = np.concatenate([labels[labels != NO_CLASS], said[said != NO_CLASS]])
     width = max(classes, known.max(initial=-1) + 1)
-    sums = np.zeros((3, GROUPS, width + 1))
+    sums = np.zeros((2, 3, GROUPS, width + 1))
     for of, ids, rows in ((0, labels, labels >= 0), (1, said, said >= 0), (2, labels, labels == said)):
-        np.add.at(sums[of], (groups[rows], np.minimum(ids[rows], width)), weights[rows])
-    sums = sums[:, :, :width]
-    return ClassSums(*sums.sum(axis=1, keepdims=True)), ClassSums(*sums_without_each(sums, axis=1))
+        for column, values in enumerate(of_slice.weights):
+            np.add.at(sums[column, of], (groups[rows], np.minimum(ids[rows], width)), values[rows])
+    sums = sums[..., :width]
+    weights = sums[0]
+    whole = ClassSums(*weights.sum(axis=1, keepdims=True))
+    return whole, ClassSums(*sums_without_each(weights, axis=1)), _class_rows(sums, whole)
+
+
+def _class_rows(sums: np.ndarray, whole: ClassSums) -> ClassRows:
+    """Returns the effective rows per class.
+
+    Args:
+        sums: Weights and rows by label, by prediction, and of hits, float64 [2, 3, GROUPS, classes].
+        whole: The sums of the weights over the groups.
+    """
+    labels, said, hits = np.swapaxes(sums, 0, 1)
+
+    def effective(of: np.ndarray) -> np.ndarray:
+        return effective_rows(*np.swapaxes(of, 1, 2))
+
+    return ClassRows(
+        effective(labels),
+        effective(labels.sum(axis=-1, keepdims=True) - labels),
+        effective(said),
+        2 * effective(labels + said - hits),
+        divided(whole.labels, whole.labels.sum(axis=1, keepdims=True))[0],
+    )
 
 
 def class_metrics(
-    metrics: Sequence[str], cells: ConfusionCells, slices: int, classes: Sequence[str]
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Returns metrics of each slice, float64 [slices], and those without each group of rows, float64 [slices, GROUPS].
+    metrics: Sequence[str], cells: ConfusionCells, slices: int, classes: Sequence[str], areas: Sequence[str] = ()
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, Evidence]]:
+    """Returns metrics of each slice, [slices], those without each group of rows, [slices, GROUPS], and evidence.
 
     Args:
         metrics: Names for which `needs_class_counts` holds.
+        areas: Names of areas of classes, of which only the evidence is returned.
         cells: As in `class_sums`.
         slices: Number of slices.
         classes: Names of the classes in id order.
     """
     values = {name: np.full(slices, np.nan) for name in metrics}
     without = {name: np.full((slices, GROUPS), np.nan) for name in metrics}
-    for index in range(slices if metrics else 0):
-        whole, less = class_sums(cells, index, len(classes))
+    found = np.zeros((len(metrics) + len(areas), 2, slices))
+    for index in range(slices if len(found) else 0):
+        whole, less, rows = class_sums(cells, index, len(classes))
+        for place, name in enumerate((*metrics, *areas)):
+            found[place, :, index] = rows.evidence(name, classes)
         for name in metrics:
             values[name][index] = _value(name, whole, classes)[0]
             without[name][index] = _value(name, less, classes)
-    return values, without
+    evidence = {
+        name: Evidence(of[0], of[1], area=name in areas, lowest=-1.0 if name == "mcc" else 0.0)
+        for name, of in zip((*metrics, *areas), found, strict=True)
+    }
+    return values, without, evidence
 
 
 def _value(name: str, sums: ClassSums, classes: Sequence[str]) -> np.ndarray:

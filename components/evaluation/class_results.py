@@ -11,8 +11,9 @@ import numpy as np
 from fullpass.base.json_text import Number, read_parsed
 from fullpass.components.evaluation.class_counts import NO_CLASS, PER_CLASS, ConfusionCells, class_sums
 from fullpass.components.evaluation.confidence import GROUPS
+from fullpass.components.evaluation.intervals import Evidence, errors_of
 from fullpass.components.evaluation.one_vs_rest import MOST_CURVES
-from fullpass.components.evaluation.sampling_error import standard_errors, sums_without_each
+from fullpass.components.evaluation.sampling_error import sums_without_each
 from fullpass.components.evaluation.score_buckets import SparseHistograms
 from fullpass.components.evaluation.score_curves import Curve, curves_of
 
@@ -80,7 +81,7 @@ def class_results(
         index: Number of the set.
         curves: Histograms per class, and those per group in coarse buckets, if a metric needs them.
     """
-    whole, left = class_sums(cells, index, len(names))
+    whole, left, rows = class_sums(cells, index, len(names))
     weights = whole.labels[0]
     if not names or not weights.sum() > 0:
         return None
@@ -88,11 +89,12 @@ def class_results(
     present = np.bincount(groups, minlength=GROUPS) > 0
     order = np.argsort(-weights, kind="stable")
 
-    def errors(without: np.ndarray) -> np.ndarray:
-        """Returns the standard errors of values without each group, float64 [GROUPS, n]."""
-        return standard_errors(without.T, np.broadcast_to(present, without.T.shape))
+    def errors(of_rows: np.ndarray, values: np.ndarray, without: np.ndarray) -> np.ndarray:
+        """Returns the standard errors of shares, float64 [n]. without: those without each group, [GROUPS, n]."""
+        some = np.broadcast_to(present, without.T.shape)
+        return errors_of(Evidence(of_rows), values, without.T, some)
 
-    values = {name: (of(whole)[0], errors(of(left))) for name, of in PER_CLASS.items()}
+    values = {n: (of(whole)[0], errors(rows.by_metric[n], of(whole)[0], of(left))) for n, of in PER_CLASS.items()}
     classes = tuple(
         OfClass(names[k], float(weights[k]), {n: (float(v[k]), float(e[k])) for n, (v, e) in values.items()})
         for k in order[:_MOST_CLASSES]
@@ -103,9 +105,10 @@ def class_results(
         chosen = (labels == label) & (said == predicted)
         of_groups = np.bincount(groups[chosen], weights=weight[chosen], minlength=GROUPS)
         with np.errstate(divide="ignore", invalid="ignore"):
-            share = of_groups.sum() / weights[label]
-            error = errors((sums_without_each(of_groups, 0) / left.labels[:, label])[:, None])[0]
-        shown.append(Cell(names[label], names[predicted], float(of_groups.sum()), float(share), float(error)))
+            share = of_groups.sum(keepdims=True) / weights[label]
+            without = sums_without_each(of_groups, 0) / left.labels[:, label]
+        error = errors(rows.labels[[label]], share, without[:, None])[0]
+        shown.append(Cell(names[label], names[predicted], float(of_groups.sum()), float(share[0]), float(error)))
     lines: dict[str, dict[str, Curve]] = {"roc": {}, "precision_recall": {}}
     for k in order[:_MOST_SHOWN_CURVES] if len(names) <= MOST_CURVES else []:
         if curves and (one := curves_of(*curves, index * MOST_CURVES + int(k))) is not None:

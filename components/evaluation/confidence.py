@@ -7,15 +7,16 @@ GROUPS = 40
 1 / sqrt(2 * (n - 1)): 11 %."""
 
 
-def quantile(confidence: float) -> float:
+def quantile(confidence: float, freedom: float = GROUPS - 1) -> float:
     """Returns the number of standard errors by which a metric exceeds its true value with probability 1 - `confidence`.
 
-    It is the quantile of Student's t with GROUPS - 1 degrees of freedom, by its expansion around the normal quantile.
+    It is the quantile of Student's t, by its expansion around the normal quantile.
 
     Args:
         confidence: Share of cases, between 0 and 1.
+        freedom: Degrees of freedom, at least 7.
     """
-    z, freedom = NormalDist().inv_cdf(confidence), GROUPS - 1
+    z = NormalDist().inv_cdf(confidence)
     return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 
 

@@ -5,7 +5,7 @@ Formulas are those of TFMA and Keras. A score of exactly 0 or 1 has a finite log
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -75,6 +75,7 @@ _NEARLY_EQUAL = 1e-3
 
 COUNT = "rows"
 """The number of rows, which weights do not change."""
+_OF = f"{COUNT} of "
 
 Sums = Mapping[str, np.ndarray]
 """COUNT, term or moment -> its value for each set of rows, float64 [sets]: the sum of a term, by weight."""
@@ -163,6 +164,7 @@ TERMS: Mapping[str, Callable[[Scored], np.ndarray]] = {
     "label": lambda rows: _classes_summed(rows.labels),
     "said_positive": lambda rows: _classes_summed(rows.predicted),
     "true_positive": lambda rows: _classes_summed(rows.predicted * rows.labels),
+    "mentioned": lambda rows: _classes_summed(2.0 * np.maximum(rows.predicted, rows.labels)),
     "agreed": lambda rows: _classes_summed(1.0 - np.abs(rows.predicted - (rows.labels > _THRESHOLD))),
     "binary_loss": _binary_loss,
     "hit": lambda rows: (rows.scores.argmax(axis=1) == rows.labels) + 0.0 * rows.scores.sum(axis=1),
@@ -186,26 +188,54 @@ TERMS: Mapping[str, Callable[[Scored], np.ndarray]] = {
 """Term -> function that returns its unweighted value in each row, float64 [rows]."""
 
 
-def term_in_rows(term: str, rows: Scored) -> np.ndarray:
-    """Returns the unweighted value of a term in each row, float64 [rows]. `coverage[LEVEL]` is a term, too."""
+def count_of(term: str) -> str:
+    """Returns the name of the unweighted sum of a term."""
+    return f"{_OF}{term}"
+
+
+def term_of_rows(term: str, rows: Scored) -> np.ndarray:
+    """Returns what each row adds to a sum, float64 [rows]. `coverage[LEVEL]` is a term, too."""
+    if term == COUNT:
+        return np.ones(len(rows.labels))
+    if term.startswith(_OF):
+        return TERMS[term.removeprefix(_OF)](rows)
     level = level_of(term)
-    return TERMS[term](rows) if level is None else _below(rows, level)
+    return rows.weights * (TERMS[term](rows) if level is None else _below(rows, level))
 
 
 @dataclass(frozen=True)
 class Formula:
-    """A metric as a function of sums. terms: the needed terms. value: sums -> float64 [sets], NaN where undefined."""
+    """A metric as a function of sums.
+
+    Attributes:
+        terms: The needed terms.
+        value: Sums -> float64 [sets], NaN where undefined.
+        trials: Term of the rows that the metric is a share of; "" if it is no share.
+        rests_on: Term of the rows without which the metric tells little; "" for those of `trials`.
+        tail: Term whose large values may decide the metric; "" if it has limits.
+    """
 
     terms: tuple[str, ...]
     value: Callable[[Sums], np.ndarray]
+    trials: str = ""
+    rests_on: str = ""
+    tail: str = ""
+
+
+def _share(above: str, below: str) -> Formula:
+    return replace(_ratio(above, below), trials=below)
 
 
 def _ratio(above: str, below: str) -> Formula:
     return Formula((above, below), lambda sums: divided(sums[above], sums[below]))
 
 
+def _mean(above: str, below: str) -> Formula:
+    return replace(_ratio(above, below), tail=above)
+
+
 def _root(above: str, below: str) -> Formula:
-    return Formula((above, below), lambda sums: np.sqrt(divided(sums[above], sums[below])))
+    return Formula((above, below), lambda sums: np.sqrt(divided(sums[above], sums[below])), tail=above)
 
 
 def divided(above: np.ndarray, below: np.ndarray) -> np.ndarray:
@@ -222,36 +252,41 @@ def _correlation(sums: Sums) -> np.ndarray:
 
 FORMULAS: Mapping[str, Formula] = {
     "example_count": Formula((COUNT,), lambda sums: sums[COUNT]),
-    "accuracy": _ratio("agreed", "pairs"),
-    "precision": _ratio("true_positive", "said_positive"),
-    "recall": _ratio("true_positive", "label"),
+    "accuracy": _share("agreed", "pairs"),
+    "precision": _share("true_positive", "said_positive"),
+    "recall": _share("true_positive", "label"),
     "f1": Formula(
         ("true_positive", "said_positive", "label"),
         lambda sums: divided(2 * sums["true_positive"], sums["said_positive"] + sums["label"]),
+        trials="mentioned",
+        rests_on="label",
     ),
     "log_loss": _ratio("binary_loss", "weight"),
-    "calibration": _ratio("score", "label"),
-    "multiclass_accuracy": _ratio("hit", "weight"),
-    **{f"top_{k}_accuracy": _ratio(f"in_{k}", "weight") for k in TOP},
+    "calibration": replace(_ratio("score", "label"), rests_on="label"),
+    "multiclass_accuracy": _share("hit", "weight"),
+    **{f"top_{k}_accuracy": _share(f"in_{k}", "weight") for k in TOP},
     "multiclass_log_loss": _ratio("class_loss", "weight"),
-    "mse": _ratio("squared_error", "weight"),
+    "mse": _mean("squared_error", "weight"),
     "rmse": _root("squared_error", "weight"),
-    "mae": _ratio("absolute_error", "weight"),
-    "mape": _ratio("percentage_error", "label_not_zero"),
+    "mae": _mean("absolute_error", "weight"),
+    "mape": replace(_mean("percentage_error", "label_not_zero"), rests_on="label_not_zero"),
     "smape": _ratio("symmetric_percentage", "weight"),
     "wape": Formula(
-        ("absolute_error", "absolute_label"), lambda sums: 100 * divided(sums["absolute_error"], sums["absolute_label"])
+        ("absolute_error", "absolute_label"),
+        lambda sums: 100 * divided(sums["absolute_error"], sums["absolute_label"]),
+        tail="absolute_error",
     ),
-    "bias": _ratio("error", "weight"),
-    "r2": Formula(("label_variance", "score_variance", "covariance"), _correlation),
-    "poisson_deviance": _ratio("deviance", "weight"),
+    "bias": _mean("error", "weight"),
+    "r2": Formula(("label_variance", "score_variance", "covariance"), _correlation, tail="squared_error"),
+    "poisson_deviance": _mean("deviance", "weight"),
     "rmsle": _root("squared_log_error", "weight"),
-    "pinball": _ratio("pinball", "weight"),
-    "interval_coverage": _ratio("covered", "weight"),
-    "interval_width": _ratio("width", "weight"),
+    "pinball": _mean("pinball", "weight"),
+    "interval_coverage": _share("covered", "weight"),
+    "interval_width": _mean("width", "weight"),
     "explained": Formula(  # 1 - squared error / that of the mean label of the same rows; the best constant has 0
         ("weight", "squared_error", "label_variance"),
         lambda sums: 1 - divided(divided(sums["squared_error"], sums["weight"]), sums["label_variance"]),
+        tail="squared_error",
     ),
 }
 """Metrics that are functions of sums, without those of one quantile. Others need sums per class (`class_counts.py`) or
@@ -260,4 +295,4 @@ histograms (`score_buckets.py`)."""
 
 def formula_of(name: str) -> Formula | None:
     """Returns the formula of a metric; None if it is no function of sums."""
-    return FORMULAS.get(name) if level_of(name) is None else _ratio(name, "weight")
+    return FORMULAS.get(name) if level_of(name) is None else _share(name, "weight")

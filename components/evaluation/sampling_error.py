@@ -10,21 +10,17 @@ from collections.abc import Callable
 import numpy as np
 
 from fullpass.components.evaluation.confidence import GROUPS, quantile
-from fullpass.components.evaluation.metrics import TOP, level_of
 from fullpass.components.evaluation.score_buckets import BUCKETS, CurveAreas, SparseHistograms
 from fullpass.preprocessing.values.row_sample import mixed
 
 COARSE = 64
 """Number of adjacent score buckets that are merged to one in the histograms of groups."""
-_SHARES = ("accuracy", "multiclass_accuracy", "interval_coverage", *(f"top_{k}_accuracy" for k in TOP))
-"""Metrics that are a share of the rows, besides the coverage of one quantile."""
 _FEWEST = 8
 """A standard error from rows of fewer groups is too uncertain to be one."""
-
-
-def is_share(metric: str) -> bool:
-    """Returns whether a metric is a share of the rows."""
-    return metric in _SHARES or level_of(metric) is not None
+_ROUNDING = 1e-13
+"""Values that differ by less, as a share of their size, are equal."""
+_QUANTILES = np.array([np.nan] * _FEWEST + [quantile(0.975, groups - 1) for groups in range(_FEWEST, GROUPS + 1)])
+"""Quantile of Student's t by the number of groups."""
 
 
 def group_of(row_ids: np.ndarray) -> np.ndarray:
@@ -35,6 +31,9 @@ def group_of(row_ids: np.ndarray) -> np.ndarray:
 def standard_errors(without: np.ndarray, present: np.ndarray) -> np.ndarray:
     """Returns the standard error of a metric on each set of rows, float64 [sets].
 
+    It is that of the farther end of an interval for as many groups, corrected for the skewness of the metric by the
+    expansion of Student's t (Hall, On the Removal of Skewness by Transformation, 1992).
+
     Args:
         without: The metric without each group, float64 [sets, GROUPS].
         present: Whether the set has rows of each group, bool [sets, GROUPS].
@@ -42,20 +41,28 @@ def standard_errors(without: np.ndarray, present: np.ndarray) -> np.ndarray:
     Returns:
         NaN if a set has rows of fewer than _FEWEST groups, or if the metric is undefined without some group.
     """
+    errors, skewness = spread_and_skewness(without, present)
+    t = _QUANTILES[present.sum(axis=1)]
+    return errors * (t + skewness * (2 * t**2 + 1) / 6) / quantile(0.975)
+
+
+def spread_and_skewness(without: np.ndarray, present: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the jackknife's standard error of a metric, and the size of its skewness, float64 [sets] each.
+
+    Args:
+        without, present: As in `standard_errors`.
+    """
     count = present.sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        values = np.where(present, without, 0.0)
-        mean = values.sum(axis=1) / count
-        squares = np.where(present, (without - mean[:, None]) ** 2, 0.0).sum(axis=1)
-        return np.where(count >= _FEWEST, np.sqrt((count - 1) / count * squares), np.nan)
-
-
-def at_least(errors: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Returns the standard errors of a share of rows, but at least those that are known of a share that never failed.
-
-    If none of n rows fails, up to 3 / n of all rows may (the rule of three, with 95 % confidence).
-    """
-    return np.maximum(errors, 3 / np.maximum(rows, 1) / quantile(0.95))
+        mean = np.where(present, without, 0.0).sum(axis=1) / count
+        off = np.where(present, without - mean[:, None], 0.0)
+        size = np.abs(off).max(axis=1)  # moments of values around 1, so that none overflows
+        second, third = (((off / size[:, None]) ** power).sum(axis=1) / count for power in (2, 3))
+        skewness = np.abs(third) / second**1.5 * np.sqrt(count - 1) / (count - 2)
+        skewness = np.sqrt(np.maximum(skewness**2 - 6 / count**2, 0.0))  # without what it is by chance
+        errors = np.sqrt((count - 1) * second) * size
+        same = size <= _ROUNDING * np.abs(mean)
+        return np.where(same, 0.0, errors), np.where(same, 0.0, skewness)
 
 
 def sums_without_each(parts: np.ndarray, axis: int) -> np.ndarray:

@@ -12,35 +12,41 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from fullpass.components.evaluation.class_counts import ConfusionCells, RowCells, class_metrics, needs_class_counts
+from fullpass.components.evaluation.batch_contributions import BatchContributions
+from fullpass.components.evaluation.class_counts import ConfusionCells, class_metrics, needs_class_counts
 from fullpass.components.evaluation.class_results import ClassResults, class_results
 from fullpass.components.evaluation.confidence import GROUPS
 from fullpass.components.evaluation.forecast_baselines import ForecastBaselines
+from fullpass.components.evaluation.intervals import (
+    FEWEST_ROWS,
+    Evidence,
+    area_rows,
+    difference_errors,
+    effective_rows,
+    errors_of,
+)
+from fullpass.components.evaluation.long_tails import TailCells
 from fullpass.components.evaluation.metric_terms import (
     COUNT,
     MOMENTS,
     TERMS,
+    Formula,
     Sums,
     all_and_without_each,
+    count_of,
     formula_of,
     merged,
-    moments_of,
-    term_in_rows,
 )
 from fullpass.components.evaluation.metrics import OF_QUANTILES, level_of
 from fullpass.components.evaluation.one_vs_rest import MOST_CURVES, class_areas, is_one_vs_rest
 from fullpass.components.evaluation.sampling_error import (
-    COARSE,
     areas_without,
-    at_least,
     group_of,
-    is_share,
-    standard_errors,
     sums_without_each,
 )
-from fullpass.components.evaluation.score_buckets import BUCKETS, CurveAreas, SparseHistograms, bucket_of
+from fullpass.components.evaluation.score_buckets import CurveAreas, SparseHistograms
 from fullpass.components.evaluation.score_curves import Curves, curves_of
-from fullpass.components.evaluation.scored_rows import Codes, Scored, ScoredRows, SliceValue
+from fullpass.components.evaluation.scored_rows import Codes, ScoredRows, SliceValue
 from fullpass.components.evaluation.sparse_sums import SparseSums
 from fullpass.preprocessing.values.row_sample import RowSample
 
@@ -94,6 +100,8 @@ def _members_of(columns: Sequence[Codes], rows: np.ndarray, entry: int, *, newes
 
 AREAS = {"auc": "roc", "auc_pr": "precision_recall"}
 """Metrics that need histograms -> the property of `CurveAreas` that computes them."""
+_OF_AREAS = ("label", "pairs")
+"""Terms of the positive rows and of all rows of an area."""
 MOST_SLICES = 10_000
 """Largest number of slices of an entry of `evaluation.slices`. An entry with more gets no slices, to limit memory."""
 _PENDING_CELLS = 1 << 21
@@ -157,12 +165,30 @@ class SliceAccumulator:
     @property
     def terms(self) -> tuple[str, ...]:
         """The terms whose sums the metrics need; the first is the number of rows."""
-        known = (term for term in self._needed if term in TERMS or level_of(term) is not None)
-        return tuple(dict.fromkeys((COUNT, *known)))
+        known = [term for term in self._needed if term in TERMS or level_of(term) is not None]
+        counted = [count_of(term) for term in self._trials]
+        return tuple(dict.fromkeys((COUNT, *known, *self._trials, *counted)))
 
     @property
     def _needed(self) -> list[str]:
-        return [term for name in self.metrics if (formula := formula_of(name)) for term in formula.terms]
+        return [term for formula in self._formulas.values() for term in formula.terms]
+
+    @property
+    def _trials(self) -> list[str]:
+        """The terms of the rows that metrics are shares of."""
+        of_formulas = [
+            term for formula in self._formulas.values() for term in (formula.trials, formula.rests_on) if term
+        ]
+        return [*of_formulas, *(_OF_AREAS if any(name in AREAS for name in self.metrics) else ())]
+
+    @property
+    def tails(self) -> tuple[str, ...]:
+        """The terms whose large values may decide a metric."""
+        return tuple(dict.fromkeys(formula.tail for formula in self._formulas.values() if formula.tail))
+
+    @property
+    def _formulas(self) -> dict[str, Formula]:
+        return {name: formula for name in self.metrics if (formula := formula_of(name))}
 
     @property
     def _has_moments(self) -> bool:
@@ -182,6 +208,11 @@ class SliceAccumulator:
         return MOST_CURVES if self._one_vs_rest else 1
 
     @property
+    def sets_of_slice(self) -> tuple[int, int]:
+        """The number of curves and of tails that a slice may have."""
+        return self.curves_of_slice, len(self.tails)
+
+    @property
     def has_classes(self) -> bool:
         """Whether rows are counted by class and predicted class."""
         return self._has_areas or any(map(needs_class_counts, self.metrics))
@@ -193,7 +224,7 @@ class SliceAccumulator:
         moments = np.zeros((self.models * self._has_moments, len(MOMENTS), len(together), GROUPS))
         indices = {key: index for index, key in enumerate(together)}
         cells: dict[str, list[list[Any]]] = {
-            kind: [[] for _ in range(self.models)] for kind in ("histograms", "grouped", "confusion")
+            kind: [[] for _ in range(self.models)] for kind in ("histograms", "grouped", "confusion", "tails")
         }
         baselines = None if self.baselines is None else self.baselines.start()
         return SliceState(indices, sums, moments, cells, [()] * self.models, [()] * self.models, baselines=baselines)
@@ -201,7 +232,7 @@ class SliceAccumulator:
     def add(self, state: SliceState, batch: ScoredRows) -> SliceState:
         """Returns the state after a batch."""
         added = [
-            _BatchContributions(
+            BatchContributions(
                 scored, self.terms, self.curves_of_slice if self._has_areas else 0, classes=self.has_classes
             )
             for scored in batch.models
@@ -212,7 +243,7 @@ class SliceAccumulator:
         if self.baselines is not None:
             state.baselines = state.baselines + self.baselines.sums(batch)
         for found in members(batch, self.slices, self.newest):
-            indices = _indexed(state, found.keys, self.curves_of_slice)
+            indices = _indexed(state, found.keys, self.sets_of_slice)
             if indices is None:
                 continue
             sets = indices[found.indices]
@@ -225,6 +256,8 @@ class SliceAccumulator:
                 if self._has_areas:
                     state.cells["histograms"][model].append(rows.histogram(found.rows, sets))
                     state.cells["grouped"][model].append(rows.histogram(found.rows, sets, groups[found.rows]))
+                if self.tails:
+                    state.cells["tails"][model].append(rows.tails(found.rows, sets, self.tails))
                 if self.has_classes:
                     state.cells["confusion"][model].append(rows.confusion(found.rows, sets_of_groups))
         for parts in chain.from_iterable(state.cells.values()):
@@ -241,12 +274,12 @@ class SliceAccumulator:
             whole.classes = [known or names for known, names in zip(whole.classes, state.classes, strict=True)]
             whole.levels = [known or levels for known, levels in zip(whole.levels, state.levels, strict=True)]
             for entry in state.overflowed:
-                _drop_entry(whole, entry, self.curves_of_slice)
+                _drop_entry(whole, entry, self.sets_of_slice)
             by_entry: dict[int, list[SliceKey]] = {}
             for key in state.indices:
                 by_entry.setdefault(key.entry, []).append(key)
             for keys in by_entry.values():
-                indices = _indexed(whole, keys, self.curves_of_slice)
+                indices = _indexed(whole, keys, self.sets_of_slice)
                 if indices is not None:
                     self._add_slices(whole, indices, state, np.array([state.indices[key] for key in keys]))
         return whole
@@ -257,26 +290,34 @@ class SliceAccumulator:
             mine[:, indices] = merged(mine[:, indices], other[:, theirs])
         new_indices = np.full(state.sums.shape[2], -1)
         new_indices[theirs] = indices
-        for kind, moves in _moves(new_indices, self.curves_of_slice).items():
+        for kind, moves in _moves(new_indices, *self.sets_of_slice).items():
             for mine, other in zip(whole.cells[kind], state.cells[kind], strict=True):
                 _join_moved(mine, other, moves)
 
     def measure(self, state: SliceState) -> "Measurements":
         """Returns the metrics of each slice with their standard errors."""
-        values, without = zip(*(self._of_model(state, model) for model in range(self.models)), strict=True)
-        rows = state.sums[0, 0]
-        present = rows > 0
-        errors = [{name: standard_errors(one[name], present) for name in self.metrics} for one in without]
-        for one in errors:
-            one |= {name: at_least(one[name], rows.sum(axis=-1)) for name in one if is_share(name)}
+        found = [self._of_model(state, model) for model in range(self.models)]
+        present = state.sums[0, 0] > 0
+        errors = [
+            {name: errors_of(evidence[name], values[name], without[name], present) for name in self.metrics}
+            for values, without, evidence in found
+        ]
         differences = {
-            name: standard_errors(without[0][name] - without[1][name], present)
+            name: difference_errors(
+                [evidence[name] for _, _, evidence in found],
+                [values[name] for values, _, _ in found],
+                [of[name] for of in errors],
+                found[0][1][name] - found[1][1][name],
+                present,
+            )
             for name in (self.metrics if self.models > 1 else ())
         }
-        return Measurements(list(values), errors, differences)
+        return Measurements([values for values, _, _ in found], errors, differences)
 
-    def _of_model(self, state: SliceState, model: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Returns the metrics of a model, float64 [slices], and without each group, float64 [slices, GROUPS]."""
+    def _of_model(
+        self, state: SliceState, model: int
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, Evidence]]:
+        """Returns a model's metrics, float64 [slices], those without each group, [slices, GROUPS], and evidence."""
         sums = state.sums[model]
         slices = sums.shape[1]
         whole: Sums = dict(zip(self.terms, sums.sum(axis=-1), strict=True))
@@ -286,9 +327,9 @@ class SliceAccumulator:
             whole, less = (
                 {**dict(zip(MOMENTS, of, strict=True)), **sums} for of, sums in ((every, whole), (without_each, less))
             )
-        formulas = {name: formula for name in self.metrics if (formula := formula_of(name))}
-        values = {name: formula.value(whole) for name, formula in formulas.items()}
-        without = {name: formula.value(less) for name, formula in formulas.items()}
+        values = {name: formula.value(whole) for name, formula in self._formulas.items()}
+        without = {name: formula.value(less) for name, formula in self._formulas.items()}
+        evidence = self._evidence(state, model)
         histograms, grouped = state.histograms(model)
         for name in (name for name in self.metrics if name in AREAS):
             values[name] = attrgetter(AREAS[name])(CurveAreas(histograms, slices))
@@ -296,13 +337,36 @@ class SliceAccumulator:
         counted = [name for name in self.metrics if needs_class_counts(name)]
         areas = [name for name in self.metrics if is_one_vs_rest(name)]
         classes = state.classes[model]
-        for of_all, of_left in (
-            class_metrics(counted, state.confusion(model), slices, classes),
-            class_areas(areas, histograms, grouped, slices, classes),
+        for of_all, found in (
+            ((values, without, evidence), class_metrics(counted, state.confusion(model), slices, classes, areas)),
+            ((values, without), class_areas(areas, histograms, grouped, slices, classes)),
         ):
-            values |= of_all
-            without |= of_left
-        return values, without
+            for known, more in zip(of_all, found, strict=True):
+                known |= more  # type: ignore[operator]
+        return values, without, evidence
+
+    def _evidence(self, state: SliceState, model: int) -> dict[str, Evidence]:
+        """Returns the evidence of the metrics that are functions of sums or areas of all classes."""
+        sums = dict(zip(self.terms, state.sums[model], strict=True))
+        rows = {term: effective_rows(sums[term], sums[count_of(term)]) for term in self._trials}
+        slices, tails = state.sums.shape[2], len(self.tails)
+        counts = np.repeat(state.sums[model, 0].sum(axis=-1), tails)
+        long = TailCells.joined(state.cells["tails"][model]).too_long(counts).reshape(slices, tails)
+        evidence = {}
+        for name, formula in self._formulas.items():
+            enough = np.ones(slices, bool)
+            if formula.tail:
+                enough &= ~long[:, self.tails.index(formula.tail)]
+            if formula.rests_on:
+                enough &= rows[formula.rests_on] >= FEWEST_ROWS
+            evidence[name] = Evidence(rows.get(formula.trials), enough=enough)
+        if not AREAS.keys().isdisjoint(self.metrics):
+            positive, every = (sums[term] for term in _OF_AREAS)
+            negative = effective_rows(every - positive, sums[count_of("pairs")] - sums[count_of("label")])
+            of_roc = np.where(rows["label"] >= FEWEST_ROWS, area_rows(rows["label"], negative), 0.0)
+            of_area = {"auc": of_roc, "auc_pr": rows["label"]}
+            evidence |= {name: Evidence(of_area[name], area=True) for name in AREAS if name in self.metrics}
+        return evidence
 
     def not_compared(self, state: SliceState) -> dict[str, str]:
         """Returns the metrics that measure different things in the two models, each with the reason."""
@@ -350,68 +414,6 @@ class Measurements:
     differences: dict[str, np.ndarray]
 
 
-class _BatchContributions:
-    """The contributions of the rows of a batch for one model. Rows of weight 0 contribute nothing, for any label."""
-
-    def __init__(self, scored: Scored, terms: Sequence[str], curves: int, *, classes: bool):
-        self._weights = scored.weights
-        counted = scored.weights > 0
-        self._terms = np.zeros((len(terms), len(counted)))
-        some = scored.chosen(counted)
-        for row, term in zip(self._terms, terms, strict=True):
-            row[counted] = 1.0 if term == COUNT else term_in_rows(term, some) * some.weights
-        self._scored = scored
-        self._curves = curves
-        if classes:
-            self._cells = RowCells.of(scored)
-        if curves:
-            self._buckets = bucket_of(scored.scores)
-            labels = scored.labels
-            if curves > 1:
-                labels = (labels[:, None] == np.arange(scored.scores.shape[1])) * 1.0
-            self._labels = labels + 0 * scored.scores  # NaN if the score is NaN
-
-    def sums(self, rows: np.ndarray, sets: np.ndarray, slices: int) -> np.ndarray:
-        """Returns the sum of each term over each slice and group, float64 [terms, slices, GROUPS]."""
-        count = slices * GROUPS
-        sums = [np.bincount(sets, weights=term[rows], minlength=count) for term in self._terms]
-        return np.stack(sums).reshape(-1, slices, GROUPS)
-
-    def moments(self, rows: np.ndarray, sets: np.ndarray, slices: int) -> np.ndarray:
-        """Returns the moments of each slice and group, float64 [MOMENTS, slices, GROUPS]."""
-        rows, sets = (x[self._weights[rows] > 0] for x in (rows, sets))
-        return moments_of(self._scored.chosen(rows), sets, slices * GROUPS).reshape(-1, slices, GROUPS)
-
-    def confusion(self, rows: np.ndarray, sets: np.ndarray) -> ConfusionCells:
-        """Returns the confusion matrices of sets of rows; rows and sets: int64 [n]."""
-        return self._cells.summed(rows, sets)
-
-    def histogram(self, rows: np.ndarray, slices: np.ndarray, groups: np.ndarray | None = None) -> SparseHistograms:
-        """Returns the histograms of slices; if a row has several labels, each counts separately.
-
-        If a slice has several curves, each score of a row belongs to another. More classes than curves have none.
-
-        Args:
-            rows: Indices of the rows, int64 [n].
-            slices: Slice of each row, int64 [n].
-            groups: Group of each row, int64 [n], for histograms per group in coarse buckets.
-        """
-        some = self._weights[rows] > 0
-        rows, sets = rows[some], slices[some]
-        labels, weights = self._labels[rows], self._weights[rows]
-        sets = sets.reshape(-1, *[1] * (labels.ndim - 1))
-        if self._curves > 1:
-            if labels.shape[1] > self._curves:
-                return SparseHistograms.joined([])
-            sets = sets * self._curves + np.arange(labels.shape[1])
-        width = 1
-        if groups is not None:
-            sets, width = sets * GROUPS + groups[some].reshape(-1, *[1] * (labels.ndim - 1)), COARSE
-        keys = sets * BUCKETS + self._buckets[rows] // width * width
-        weights = np.broadcast_to(weights.reshape(-1, *[1] * (labels.ndim - 1)), labels.shape)
-        return SparseHistograms.sums(keys.ravel(), (weights * labels).ravel(), (weights * (1 - labels)).ravel())
-
-
 def _join_if_large(parts: list[_Sums]) -> None:
     if parts and sum(len(part.keys) for part in parts[1:]) > max(_PENDING_CELLS, len(parts[0].keys)):
         parts[:] = [parts[0].joined(parts)]
@@ -424,7 +426,7 @@ def _join_moved(parts: list[_Sums], more: Sequence[_Sums], moves: np.ndarray) ->
         parts[:] = [(parts or added)[0].joined([*parts, *added])]
 
 
-def _indexed(state: SliceState, keys: Sequence[SliceKey], curves: int) -> np.ndarray | None:
+def _indexed(state: SliceState, keys: Sequence[SliceKey], sets: tuple[int, int]) -> np.ndarray | None:
     """Returns the index of each slice of one entry, int64 [keys]; None if the entry has too many slices.
 
     New slices are added to the state.
@@ -437,7 +439,7 @@ def _indexed(state: SliceState, keys: Sequence[SliceKey], curves: int) -> np.nda
     new = [key for key in keys if key not in state.indices]
     state.counts[entry] = state.counts.get(entry, 0) + sum(not key.newest for key in new)
     if state.counts[entry] > MOST_SLICES:
-        _drop_entry(state, entry, curves)
+        _drop_entry(state, entry, sets)
         return None
     if new:
         state.indices |= {key: len(state.indices) + i for i, key in enumerate(new)}
@@ -447,7 +449,7 @@ def _indexed(state: SliceState, keys: Sequence[SliceKey], curves: int) -> np.nda
     return np.array([state.indices[key] for key in keys])
 
 
-def _drop_entry(state: SliceState, entry: int, curves: int) -> None:
+def _drop_entry(state: SliceState, entry: int, sets: tuple[int, int]) -> None:
     state.overflowed.add(entry)
     kept = [key for key in state.indices if key.entry != entry]
     old = np.array([state.indices[key] for key in kept])
@@ -455,14 +457,19 @@ def _drop_entry(state: SliceState, entry: int, curves: int) -> None:
     new_indices[old] = np.arange(len(kept))
     state.indices = {key: index for index, key in enumerate(kept)}
     state.sums, state.moments = state.sums[:, :, old], state.moments[:, :, old]
-    for kind, moves in _moves(new_indices, curves).items():
+    for kind, moves in _moves(new_indices, *sets).items():
         state.cells[kind] = [[cells.moved(moves) for cells in parts] for parts in state.cells[kind]]
 
 
-def _moves(indices: np.ndarray, curves: int) -> dict[str, np.ndarray]:
+def _moves(indices: np.ndarray, curves: int, tails: int) -> dict[str, np.ndarray]:
     """Returns the new number of each set of each kind of `SliceState.cells`, given that of each slice."""
     of_curves = _within(indices, curves)
-    return {"histograms": of_curves, "grouped": _within(of_curves, GROUPS), "confusion": _within(indices, GROUPS)}
+    return {
+        "histograms": of_curves,
+        "grouped": _within(of_curves, GROUPS),
+        "confusion": _within(indices, GROUPS),
+        "tails": _within(indices, tails),
+    }
 
 
 def _within(indices: np.ndarray, count: int) -> np.ndarray:

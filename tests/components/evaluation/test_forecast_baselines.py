@@ -10,6 +10,7 @@ from fullpass.components.evaluation.sampling_error import group_of
 from fullpass.components.evaluation.scored_rows import Codes, Scored, ScoredRows
 from fullpass.components.evaluation.slice_states import SliceAccumulator
 from fullpass.preprocessing.features.label import Label
+from tests.components.evaluation.corrected_errors import corrected_error
 from tests.components.evaluation.measured_rows import scored_by
 
 FORECAST = {"ahead": "7d", "season": "365d", "entity": "shop", "at": "day"}
@@ -47,8 +48,7 @@ def test_a_regression_is_measured_on_the_rows_that_have_the_baseline():
     assert (last["network"], last["reference"]) == pytest.approx((rmse(scores, known), rmse(theirs, known)))
     groups = group_of(whole.row_ids)
     less = np.array([rmse(scores, known & (groups != g)) - rmse(theirs, known & (groups != g)) for g in range(40)])
-    error = np.sqrt(39 / 40 * ((less - less.mean()) ** 2).sum())
-    assert last["reach"] == pytest.approx(stats.t.ppf(0.975, 39) * error, rel=1e-3)
+    assert last["reach"] == pytest.approx(stats.t.ppf(0.975, 39) * corrected_error(less), rel=1e-3)
     assert found["last season"] == {**last, "kind": "last season", "reference": None, "network": None, "reach": None,
                                     "eval_rows": 0}  # fmt: skip
     assert rows.baselines[1] == "last season is known for no row of eval" and rows.baselines[1] in rows.doubt

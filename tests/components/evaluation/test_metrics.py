@@ -58,8 +58,8 @@ ADDED = (
     ),
     (
         "components/evaluation/metric_terms.py",
-        '    "mse": _ratio(',
-        '    "error_cubed": _ratio("cubed", "weight"),\n',
+        '    "mse": _mean(',
+        '    "error_cubed": _mean("cubed", "weight"),\n',
     ),
 )
 
