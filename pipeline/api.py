@@ -137,7 +137,7 @@ def run(
         from_node, to_node: The first and the last node to run, to run only a part of the pipeline.
         fresh: Repeat every node, even if nothing has changed.
         span: The newest span to train on, as a date or number, or A:B.
-        gate: `warn` trains even if the data gate would stop the run.
+        gate: `warn` trains even if the data gate would stop the run, and releases its stopped spans for later runs.
         parallel: Maximum number of nodes that run at the same time.
         wait: Wait for another run on the same root, instead of refusing.
         quiet: Print nothing.

@@ -35,6 +35,7 @@ from fullpass.pipeline.root.layout import RootLayout, pipeline_root
 from fullpass.pipeline.running.beam_args import prediction_args
 from fullpass.pipeline.running.execution import failure
 from fullpass.pipeline.running.request import RunRequest
+from fullpass.pipeline.running.run_window import gated_window
 from fullpass.pipeline.scheduling import commands
 from fullpass.pipeline.startup import large_imports, noise_to, set_environment, without_keras
 from fullpass.preprocessing.features.label import Task
@@ -169,7 +170,8 @@ def check(
 ) -> None:
     """Check a pipeline YAML and print every mistake with its line number."""
     loaded = load_checked(file)
-    printing.print_text(overview(loaded.config, find_window(loaded.config.data, loaded.resolve).lines()))
+    window = gated_window(loaded, pipeline_root(loaded), find_window(loaded.config.data, loaded.resolve))
+    printing.print_text(overview(loaded.config, window.lines()))
     if data:
         from fullpass.pipeline.authoring.data_check.data_check import check_data, findings_table
 
@@ -211,7 +213,7 @@ def run(
     gate: Annotated[
         _Gate,
         Option(
-            help="warn: train even if the data gate would stop the run; its findings are still shown.",
+            help="warn: train even if the data gate would stop the run, and release its stopped spans for later runs.",
             **options.one_of("policy of the data gate", _Gate),
         ),
     ] = "stop",

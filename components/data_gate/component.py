@@ -9,18 +9,19 @@ from tfx import types
 from tfx.dsl.io import fileio
 from tfx.types import standard_artifacts
 
-from fullpass.base.json_text import to_json_text
+from fullpass.base.json_text import parse_json, to_json_text
 from fullpass.components.accumulate import AccumulateFiles
 from fullpass.components.artifacts import SpanComparison as SpanComparisonArtifact
 from fullpass.components.beam_component import Artifacts, BeamComponent
 from fullpass.components.data_gate.config import GatesConfig
 from fullpass.components.data_gate.gate_verdict import GateVerdict
-from fullpass.components.data_gate.judge import judge_span
+from fullpass.components.data_gate.judge_window import WindowJudge
 from fullpass.components.data_gate.page import render_gate
 from fullpass.components.data_gate.series import SeriesSource
 from fullpass.components.data_gate.span_summary import SpanSummary, SummaryStore
+from fullpass.components.data_gate.span_verdicts import KnownVerdicts, VerdictStore
 from fullpass.components.data_gate.summarize import SPAN, SpanName, SummarizeFiles, missing_summaries, span_name
-from fullpass.components.ingest.component import by_span, with_rows
+from fullpass.components.ingest.component import CONTENT, by_span, with_rows
 from fullpass.components.ingest.writing.record_writer import PENDING
 from fullpass.components.internals.tfx_internals import artifact_utils, base_beam_executor
 from fullpass.components.transform.component import split_files
@@ -30,26 +31,35 @@ _ANOMALIES = "SchemaDiff.pb"
 
 
 class SpanComparisonExecutor(base_beam_executor.BaseBeamExecutor):
-    """Judges the newest span by the summaries that StatisticsGen has written. Missing summaries are computed again."""
+    """Judges new spans by the summaries that StatisticsGen has written. Missing summaries are computed again."""
 
     def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
         options = json.loads(exec_properties["options"])
         gates, unit = GatesConfig.model_validate(options["gates"]), options["unit"]
         source = SeriesSource.from_json(exec_properties["series"])
-        store = SummaryStore(options["folder"], source)
+        store, verdicts = SummaryStore(options["folder"], source), VerdictStore(options["verdicts"])
         comparison = artifact_utils.get_single_instance(output_dict["comparison"])
         examples = by_span(with_rows(input_dict["examples"]))
         spans = [span_name(artifact, unit) for artifact in examples]
-        *window, newest = self._summaries(spans, examples, store, source, f"{comparison.uri}/{PENDING}")
-        earlier = (
-            store.other_version(newest.number, newest.fingerprint)
-            if unit is None
-            else store.before(newest.number, most=gates.history)
-        )
+        summaries = self._summaries(spans, examples, store, source, f"{comparison.uri}/{PENDING}")
         anomalies = read_anomalies(artifact_utils.get_single_instance(input_dict["anomalies"]))
-        verdict = judge_span(newest, window, earlier, source.series, gates, unit=unit, anomalies=anomalies)
-        store.keep(2 * max(len(examples), gates.history))
-        write_comparison(comparison, verdict, options["name"])
+        judge = WindowJudge.of(
+            store,
+            verdicts,
+            source,
+            gates,
+            unit,
+            parse_json(KnownVerdicts, exec_properties["known"]),
+            {artifact.span: artifact.get_string_custom_property(CONTENT) for artifact in examples},
+            anomalies=anomalies,
+        )
+        found = judge.verdict(summaries)
+        most = 2 * max(len(examples), gates.history)
+        for decision in found.decisions:
+            verdicts.write(decision)
+        verdicts.keep(most)
+        store.keep(most)
+        write_comparison(comparison, found.verdict, options["name"])
 
     def _summaries(
         self,
@@ -106,7 +116,7 @@ def write_comparison(comparison: types.Artifact, verdict: GateVerdict, name: str
 class SpanComparison(
     BeamComponent,
     executor=SpanComparisonExecutor,
-    parameters=("series", "options"),
+    parameters=("series", "options", "known"),
     inputs={"examples": standard_artifacts.Examples, "anomalies": standard_artifacts.ExampleAnomalies},
     outputs={"comparison": SpanComparisonArtifact},
 ):
@@ -125,6 +135,8 @@ class SpanComparison(
         name: str,
         unit: str | None,
         folder: str,
+        verdicts: str,
+        known: str,
     ):
         """Constructs the component.
 
@@ -132,11 +144,15 @@ class SpanComparison(
             preprocessing: Features and label, which determine the series; nothing else of them is in the cache key.
             unit: Length of a span; None for a source without spans.
             folder: Path of the span summaries, which persist between runs.
+            verdicts: Path of the decisions about spans, which persist between runs.
+            known: `KnownVerdicts` as JSON: the part of these decisions that concerns this run, and so its cache key.
         """
-        options = {"gates": gates.model_dump(mode="json"), "name": name, "unit": unit, "folder": folder}
+        folders = {"folder": folder, "verdicts": verdicts}
+        options = {"gates": gates.model_dump(mode="json"), "name": name, "unit": unit, **folders}
         super().__init__(
             series=SeriesSource.of(preprocessing, unit).to_json(),
             options=to_json_text(options),
+            known=known,
             examples=examples,
             anomalies=anomalies,
         )

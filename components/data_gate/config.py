@@ -104,6 +104,9 @@ class GatesConfig(Spec):
     drift: DriftCheck = DriftCheck()
     label: LabelCheck = LabelCheck()
     rows: RowsCheck = RowsCheck()
+    stopped_spans: Literal["stop", "gap"] = "stop"
+    """What a window does with an older span that a check has stopped and nobody has released: `stop`, nothing is
+    trained; `gap`, it is left out."""
     history: Count = 30
     """Earlier spans for `rows`; they may be older than the window."""
 
@@ -111,12 +114,3 @@ class GatesConfig(Spec):
     def checks(self) -> Mapping[str, Check]:
         """The checks by name."""
         return {name: check for name, check in self if isinstance(check, Check)}
-
-    def without_stops(self) -> Self:
-        """Returns the section with each `stop` replaced by `warn`, for data that a person has inspected."""
-        softened = {
-            name: check.model_copy(update={"policy": "warn"})
-            for name, check in self.checks.items()
-            if check.policy == "stop"
-        }
-        return self.model_copy(update=softened)

@@ -7,7 +7,7 @@ published. This node reads a small file, and imports neither Beam nor TensorFlow
 from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
 from tfx.dsl.component.experimental.decorators import component
 
-from fullpass.base.errors import UserError
+from fullpass.base.errors import UserError, listed
 from fullpass.components.artifacts import DataVerdict, SpanComparison
 from fullpass.components.data_gate.gate_verdict import GateVerdict, read_comparison
 
@@ -27,12 +27,14 @@ def DataGate(
 
 def stop_message(verdict: GateVerdict, serving: str) -> str:
     """Returns the error message of a verdict that stops a run: each finding, and the possible remedies."""
-    stops = [finding for finding in verdict.findings if finding.policy == "stop"]
+    changed = list(dict.fromkeys(finding.span or verdict.span for finding in verdict.stops))
     return "\n".join(
         [
-            f"{verdict.span} has changed. Nothing was trained; the model served from {serving} is unchanged.",
-            *(f"  {finding.text} (gates.{finding.check})" for finding in stops),
+            f"{listed(changed)} {'has' if len(changed) == 1 else 'have'} changed. Nothing was trained; the model "
+            f"served from {serving} is unchanged.",
+            *(f"  {finding.text} (gates.{finding.check})" for finding in verdict.stops),
             "If the data is wrong, repair it and run again. If the change is real, `fullpass run FILE --gate warn` "
-            "trains on it once. To only be warned from now on, set the check to `warn`.",
+            "trains on it and releases it for later runs. To only be warned from now on, set the check to `warn`. To "
+            "leave stopped spans out of later windows: gates.stopped_spans: gap.",
         ]
     )

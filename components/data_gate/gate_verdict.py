@@ -20,6 +20,7 @@ class GateFinding:
         check: Name of the check in the YAML.
         subject: Series, column or span that changed.
         over: Measure / limit, the rank of the finding.
+        span: Label of the span that changed, if it is not the newest; the text names it too.
     """
 
     check: str
@@ -27,6 +28,63 @@ class GateFinding:
     policy: Policy
     text: str
     over: float
+    span: str = ""
+
+
+@dataclass(frozen=True)
+class SpanRelease:
+    """Why a stopped span may be trained on.
+
+    Attributes:
+        by: Who released it; empty if it was judged again and passed.
+        how: The option, or what changed.
+        run, at: The run that released it, and the time in UTC.
+    """
+
+    by: str
+    how: str
+    run: str = ""
+    at: str = ""
+
+    @property
+    def words(self) -> str:
+        """The release as text for people."""
+        return f"released{f' by {self.by}' if self.by else ''} ({self.how}) in run {self.run or 'unknown'}, {self.at}"
+
+
+@dataclass(frozen=True)
+class JudgedSpan:
+    """The data gate's decision about one content of a span, which later runs read.
+
+    Attributes:
+        content: Digest of its files and of the joined tables that its rows see.
+        limits: Digest of the settings by which it was judged.
+        fingerprint: That of its examples, as its summary has it.
+        findings: Those that stop a run; empty if it passed.
+        run, at: The run that judged it, and the time in UTC.
+        release: None if nobody has released it.
+    """
+
+    number: int
+    label: str
+    content: str
+    limits: str = ""
+    fingerprint: str = ""
+    findings: tuple[GateFinding, ...] = ()
+    run: str = ""
+    at: str = ""
+    release: SpanRelease | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name for people."""
+        return self.label or "the data"
+
+    @property
+    def words(self) -> str:
+        """What became of it after it was stopped, as text for people."""
+        stopped = f"{self.name} was stopped by run {self.run or 'unknown'}"
+        return f"{stopped} and {self.release.words if self.release else 'is not released'}"
 
 
 @dataclass(frozen=True)
@@ -58,7 +116,9 @@ class GateVerdict:
         previous, window: Labels of the data that it was compared with; empty if there was none.
         findings: The most serious first.
         compared: Every comparison, the largest divergence first.
-        notes: Comparisons that were impossible and why, and findings that were reported before.
+        notes: Comparisons that were impossible and why, findings that were reported before, gaps and releases.
+        released: Spans of the window that were stopped, and released by this run or an earlier one.
+        gaps: Stopped spans that the window leaves out.
     """
 
     span: str
@@ -68,11 +128,18 @@ class GateVerdict:
     findings: tuple[GateFinding, ...]
     compared: tuple[ComparedSeries, ...]
     notes: tuple[str, ...]
+    released: tuple[JudgedSpan, ...] = ()
+    gaps: tuple[JudgedSpan, ...] = ()
+
+    @property
+    def stops(self) -> tuple[GateFinding, ...]:
+        """The findings that stop the run."""
+        return tuple(finding for finding in self.findings if finding.policy == "stop")
 
     @property
     def stopped(self) -> bool:
         """Whether a finding stops the run."""
-        return any(finding.policy == "stop" for finding in self.findings)
+        return bool(self.stops)
 
     @property
     def retrain(self) -> bool:

@@ -1,7 +1,7 @@
 """Compares the newest span with the previous span and with the rest of the window, and reports the changes."""
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from fullpass.components.data_gate.config import Check, Divergences, GatesConfig
@@ -65,21 +65,24 @@ def judge_span(
     repeated = []
     if reference is not None and rest is not None:
         repeated = _repeated(findings, newest, reference, window, series, config)
-    order = ("stop", "retrain", "warn")
     return GateVerdict(
         span=newest.label or ALL_DATA,
         rows=newest.rows,
         previous=_label(previous) if previous else "",
         window=against[1][0] if len(against) > 1 else "",
-        findings=tuple(
-            sorted((f for f in findings if f not in repeated), key=lambda f: (order.index(f.policy), -f.over))
-        ),
+        findings=by_severity(f for f in findings if f not in repeated),
         compared=tuple(sorted(compared, key=lambda c: -c.over)),
         notes=(
             *_notes(newest, previous),
             *(f"Already reported for {reference.label}: {f.text}" for f in repeated if reference),
         ),
     )
+
+
+def by_severity(findings: Iterable[GateFinding]) -> tuple[GateFinding, ...]:
+    """Returns findings, the most serious first."""
+    order = ("stop", "retrain", "warn")
+    return tuple(sorted(findings, key=lambda f: (order.index(f.policy), -f.over)))
 
 
 def _repeated(
@@ -134,7 +137,7 @@ def _notes(newest: SpanSummary, previous: SpanSummary | None) -> Iterator[str]:
     elif newest.number - previous.number > 1:
         gap = newest.number - previous.number - 1
         missing = "1 span" if gap == 1 else f"{gap} spans"
-        yield f"{missing} before {newest.label} missing; compared with {previous.label} instead."
+        yield f"{missing} before {newest.label} missing or stopped; compared with {previous.label} instead."
     if not newest.rows:
         yield f"{newest.label or ALL_DATA} has no rows; no distribution was compared."
 

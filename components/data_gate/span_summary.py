@@ -11,7 +11,7 @@ import json
 import logging
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -101,10 +101,10 @@ class SummaryStore:
         opened = (self._open(newest[span]) for span in sorted(newest)[-most:])
         return [summary for summary in opened if summary is not None]
 
-    def other_version(self, number: int, fingerprint: str) -> list[SpanSummary]:
-        """Returns the newest version of a span with another fingerprint, or an empty list."""
+    def other_version(self, number: int, fingerprints: Collection[str]) -> list[SpanSummary]:
+        """Returns the newest version of a span with none of these fingerprints, or an empty list."""
         others = [e for e in self._entries() if (e.series, e.number) == (self._series, number)]
-        opened = (self._open(e) for e in reversed(others) if e.fingerprint != fingerprint)
+        opened = (self._open(e) for e in reversed(others) if e.fingerprint not in fingerprints)
         return [summary for summary in opened if summary is not None][:1]
 
     def keep(self, most: int) -> None:

@@ -22,6 +22,7 @@ from fullpass.components.ingest.writing.record_writer import PENDING
 from fullpass.components.internals.tfx_internals import artifact_utils, base_beam_executor
 
 FINGERPRINT = "fingerprint"
+CONTENT = "content"
 LABEL = "label"
 JOINS = "joins"
 _READ = "rows_read"
@@ -63,6 +64,7 @@ def _describe(examples: types.Artifact, manifest: Manifest, span: SpanRequest) -
     examples.split_names = artifact_utils.encode_split_names(list(manifest.written))
     examples.span, examples.version = span.number, span.version
     examples.set_string_custom_property(FINGERPRINT, span.fingerprint)
+    examples.set_string_custom_property(CONTENT, span.content)
     examples.set_string_custom_property(LABEL, span.label)
     examples.set_string_custom_property("payload_format", "FORMAT_TF_EXAMPLE")
     examples.set_string_custom_property("file_format", "tfrecords_gzip")  # readers use the file name's suffix
@@ -126,11 +128,11 @@ class Ingest(
     """Converts raw files to TFRecord files of tf.Examples, in splits and shards.
 
     Outputs: `examples`, one artifact per span that is not known, with the properties span and version and the custom
-    properties fingerprint, label, rows_digest, rows_read, rows_quarantined, rows_<split>, joins (the files and rows of
-    the joined tables), unmatched_<join>, history_cut_<history>, history_without_<history>,
-    history_checked_<history>, left_out (reason -> number of rows in no split, as JSON), and overlap_<split>_<other>,
-    the number of rows of a split that are also in the other split. Each artifact also holds `ingest.json` (the
-    manifest) and, if any row was bad, `quarantine.parquet`.
+    properties fingerprint, content (`Window.content`), label, rows_digest, rows_read, rows_quarantined, rows_<split>,
+    joins (the files and rows of the joined tables), unmatched_<join>, history_cut_<history>,
+    history_without_<history>, history_checked_<history>, left_out (reason -> number of rows in no split, as JSON), and
+    overlap_<split>_<other>, the number of rows of a split that are also in the other split. Each artifact also holds
+    `ingest.json` (the manifest) and, if any row was bad, `quarantine.parquet`.
     """
 
     def __init__(self, request: Request, *, known: Collection[KnownSpan] = ()):

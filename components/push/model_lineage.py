@@ -119,13 +119,15 @@ def _evaluation_facts(verdict: Verdict | None, blessing: RecordedArtifact | None
 
 
 def _gate_facts(gate: RecordedArtifact) -> Json:
-    """Returns the properties that a gate recorded, without TFX's own, and the findings of the data gate."""
+    """Returns the properties that a gate recorded, without TFX's own; of the data gate also its findings, the stopped
+    spans that were released, and those that are gaps."""
     recorded = {name: value for name, value in sorted(gate.properties.items()) if name not in _TFX_PROPERTIES}
     comparison = read_bytes(f"{gate.uri}/{COMPARISON_FILE}")
     if comparison is None:
         return recorded
-    findings = json.loads(comparison)["findings"]
-    return recorded | {"found": [f"{finding['policy']}: {finding['text']}" for finding in findings]}
+    verdict = json.loads(comparison)
+    stopped = {name: verdict[name] for name in ("released", "gaps") if verdict.get(name)}
+    return recorded | {"found": [f"{f['policy']}: {f['text']}" for f in verdict["findings"]], **stopped}
 
 
 _TFX_PROPERTIES = frozenset({"name", "producer_component", "pipeline_name", "state", "tfx_version", "is_external"})

@@ -43,7 +43,7 @@ from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys, Problem, format_path
 from fullpass.pipeline.authoring.user_code import check_code_is_packed
 from fullpass.pipeline.config import PipelineConfig
-from fullpass.pipeline.root.layout import ANALYZER_CACHE, SPAN_STATISTICS, WORK
+from fullpass.pipeline.root.layout import ANALYZER_CACHE, SPAN_STATISTICS, SPAN_VERDICTS, WORK
 from fullpass.pipeline.running.build import RunPaths, build_nodes
 
 PREDICT = "Predict"
@@ -117,6 +117,7 @@ def _cluster_paths(loaded: Loaded, environment: EnvironmentConfig) -> RunPaths:
         # Not an artifact: inputs of Transform are part of Kubeflow's cache key.
         analyzer_cache=f"{kept}/{ANALYZER_CACHE}",
         span_statistics=f"{kept}/{SPAN_STATISTICS}",
+        span_verdicts=f"{kept}/{SPAN_VERDICTS}",
         compress=True,
         push_to=environment.push_to or resolve(loaded.config.push.to),
         # The folder of checkpoints, from which a retry resumes training.

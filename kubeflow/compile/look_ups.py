@@ -34,19 +34,24 @@ def find_inputs_task(given: dict[str, Value], *, by_path: bool, window: dict[str
     Its outputs stay small: the list of files goes to the registry, and Ingest receives its name in the registry.
 
     Args:
-        given: REQUEST without files, their folder, registry, pipeline, PUSH_TO and MADE_FROM.
+        given: REQUEST without files, their folder, registry, pipeline, PUSH_TO, MADE_FROM and GATES.
         by_path: Whether the source has paths that a run may replace.
         window: For a source with spans, SPANS, ENTRIES and the result of `schedule_time`; otherwise empty.
     """
     return Task(
         name="find-inputs",
         parameters={**given, **window},
-        dag_inputs=((protocol.DATA_PATH,) if by_path else ()) + ((protocol.SPAN,) if window else ()),
+        dag_inputs=(
+            *((protocol.DATA_PATH,) if by_path else ()),
+            *((protocol.SPAN,) if window else ()),
+            protocol.GATE,
+        ),
         outputs={protocol.EMPTY_ARTIFACT: "system.Artifact"},
         output_parameters=(
             protocol.REQUEST,
             protocol.MADE_FROM,
             protocol.MODEL_URI,
+            protocol.KNOWN,
             *((protocol.WINDOW,) if window else ()),
         ),
     )

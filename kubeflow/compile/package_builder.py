@@ -12,6 +12,7 @@ from tfx.types import standard_artifacts
 
 from fullpass.base.errors import UserError
 from fullpass.components.artifacts import Report
+from fullpass.components.data_gate.component import SpanComparison
 from fullpass.components.ingest.component import Ingest, SpansOfWindow
 from fullpass.components.ingest.config import SpanColumn
 from fullpass.components.ingest.spans.spans import LATEST, span_unit
@@ -135,6 +136,8 @@ class PackageBuilder:
             registry = {"ingest": self._with_request(node, task)}
         elif any(channel.type is standard_artifacts.ModelBlessing for channel in node.outputs.values()):
             registry = {"records": self._with_records(node, task)}
+        elif isinstance(node, SpanComparison):
+            task.parameters[protocol.KNOWN] = TaskOutput(self.found, protocol.KNOWN)
         # TFX needs TensorFlow to open artifacts at gs:// directly.
         small = environment.artifacts == "copied" and node.executor_spec.class_path in protocol.IN_SMALL_IMAGE
         settings = environment.node(node.id, small=small)
@@ -146,7 +149,7 @@ class PackageBuilder:
             )
             command, args = protocol.WORKER_LAUNCHER_COMMAND, ["--workers", self._job_settings(node, settings), *args]
             settings = helper_pod_settings(settings, environment.defaults, LAUNCHER_MEMORY)
-        if isinstance(node, Trainer):
+        if isinstance(node, Trainer | SpanComparison):
             facts = {protocol.FACTS_VARIABLE: package_facts(self.loaded)}
             settings = settings.model_copy(update={"env": settings.env | facts})
         self._add_container(task, command, args, settings)
@@ -206,6 +209,7 @@ class PackageBuilder:
             **self.records,
             protocol.PUSH_TO: self.baseline["target"],
             protocol.MADE_FROM: self.baseline["made_from"],
+            protocol.GATES: config.gates.model_dump_json(),
         }
         found = find_inputs_task(given, by_path=self._has_path, window=window)
         self.found = found.name
@@ -288,6 +292,8 @@ class PackageBuilder:
                 "have been trained on before."
             )
             declared[protocol.SPAN] = text_parameter(LATEST, text)
+        text = "warn trains even if the data gate would stop the run, and releases the stopped spans of the window."
+        declared[protocol.GATE] = text_parameter(protocol.STOP, text)
         return declared
 
     @property

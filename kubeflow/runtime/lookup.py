@@ -15,6 +15,9 @@ from pathlib import Path
 
 from fullpass.base.errors import UserError
 from fullpass.base.files import is_address
+from fullpass.components.data_gate.config import GatesConfig
+from fullpass.components.data_gate.gate_verdict import SpanRelease
+from fullpass.components.data_gate.span_verdicts import VerdictStore, with_known_verdicts
 from fullpass.components.ingest.config import DataConfig, WindowConfig
 from fullpass.components.ingest.readers.read_source import find_inputs
 from fullpass.components.ingest.sources.files import resolve_path
@@ -37,7 +40,7 @@ from fullpass.kubeflow.runtime.executor_input import (
 )
 from fullpass.kubeflow.runtime.registry import FolderRegistry, TrainedWindow
 from fullpass.kubeflow.runtime.span_store import SpanStore
-from fullpass.pipeline.root.layout import RootLayout
+from fullpass.pipeline.root.layout import SPAN_VERDICTS, RootLayout
 from fullpass.pipeline.schedule_config import ScheduleConfig
 from fullpass.pipeline.scheduling.due import expected_span
 
@@ -85,7 +88,19 @@ def _find_files(task: ExecutorInput) -> dict[str, str]:
     files = find_inputs(request.config.source, resolve)
     logging.info("%d files, %s bytes", len(files), f"{sum(file.size for file in files):,}")
     window = Window(None, (Span(0, files),), tables=find_tables(request.config.joins, resolve, None))
-    return {protocol.REQUEST: _record_request(task, request.with_window(window, ()))}
+    window = _gated(task, request, window)
+    return {protocol.REQUEST: _record_request(task, request.with_window(window, ())), protocol.KNOWN: window.gate}
+
+
+def _gated(task: ExecutorInput, request: Request, window: Window) -> Window:
+    """Returns a window with what the data gate knows about its spans, as `run_window` on one machine."""
+    gate = task.parameters.get(protocol.GATE) or protocol.STOP
+    if gate not in (protocol.STOP, protocol.WARN):
+        raise UserError(f"{protocol.GATE}: accepted are {protocol.STOP} and {protocol.WARN}. Received: {gate!r}.")
+    store = VerdictStore(f"{task.parameters['registry']}/{task.parameters['pipeline']}/{SPAN_VERDICTS}")
+    gates = GatesConfig.model_validate_json(task.parameters[protocol.GATES])
+    release = SpanRelease("a parameter", f"{protocol.GATE}={gate}") if gate == protocol.WARN else None
+    return with_known_verdicts(window, store, request.config, gates, release)
 
 
 def _record_request(task: ExecutorInput, request: Request, *, again: bool = False) -> str:
@@ -100,7 +115,7 @@ def _record_request(task: ExecutorInput, request: Request, *, again: bool = Fals
 
 def _window_inputs(task: ExecutorInput, request: Request, folder: Path) -> dict[str, str]:
     registry, pipeline = FolderRegistry(task.parameters["registry"]), task.parameters["pipeline"]
-    window = _find_window(task, request, folder)
+    window = _gated(task, request, _find_window(task, request, folder))
     for line in window.lines():
         logging.info("%s", line)
     request = request.with_window(window, registry.known_spans(pipeline))
@@ -116,6 +131,7 @@ def _window_inputs(task: ExecutorInput, request: Request, folder: Path) -> dict[
     facts = {"number": newest.number, "fingerprint": newest.fingerprint, "label": newest.label, "spans": fingerprints}
     return {
         protocol.WINDOW: json.dumps(facts),
+        protocol.KNOWN: window.gate,
         protocol.REQUEST: _record_request(task, request, again=bool(missing_spans)),
     }
 

@@ -5,9 +5,7 @@ Pusher that consumed it. So later runs resolve the model, and `fullpass lineage`
 cases.
 """
 
-import getpass
 import os
-import socket
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +17,7 @@ from tfx.types import standard_artifacts
 
 from fullpass.base.errors import UserError
 from fullpass.base.json_text import to_json_text
+from fullpass.base.users import user_and_host
 from fullpass.components.evaluation.evaluation_verdict import read_verdict
 from fullpass.components.internals.tfx_internals import (
     compiler_utils,
@@ -164,12 +163,3 @@ class _RefusedModel:
 
 def _number(inputs: Artifacts) -> str:
     return inputs["model"][0].uri.rstrip("/").rpartition("/")[2]
-
-
-def user_and_host() -> str:
-    """Returns the user and the machine, as `ann@host`."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a container whose user has no name
-        user = f"uid {os.getuid()}"
-    return f"{user}@{socket.gethostname()}"

@@ -11,6 +11,8 @@ from rich.text import Text
 from rich.tree import Tree
 
 from fullpass.base.errors import UserError, listed
+from fullpass.base.json_text import parse_fields
+from fullpass.components.data_gate.gate_verdict import JudgedSpan
 from fullpass.components.push import push
 from fullpass.pipeline.printing import short_value
 from fullpass.pipeline.registry.list_versions import code_text
@@ -123,10 +125,12 @@ def tree(record: LineageRecord) -> RenderableType:
     _blessing(root, lineage.get("blessing"))
     gates = root.add("gates")
     for name, facts in (lineage.get("gates") or {}).items():
-        recorded = {key: value for key, value in facts.items() if key != "found"}
+        recorded = {key: value for key, value in facts.items() if not isinstance(value, list)}
         branch = _line(gates, name, ", ".join(f"{key} {short_value(value)}" for key, value in recorded.items()))
         for found in facts.get("found", []):
             branch.add(Text(found))
+        for stopped in (*facts.get("released", []), *facts.get("gaps", [])):
+            branch.add(Text(parse_fields(JudgedSpan, stopped).words))
     _line(root, "read from", record.source)
     return root
 

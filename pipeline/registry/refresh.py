@@ -17,6 +17,7 @@ import pyarrow as pa
 import tensorflow as tf
 
 from fullpass.base.errors import UserError, listed
+from fullpass.base.users import user_and_host
 from fullpass.components.ingest.joins.build_index import build_index
 from fullpass.components.ingest.joins.join_index import LOOKUP, JoinIndex, joined_arrays, with_keys
 from fullpass.components.ingest.readers.reader import Reading, Rows, numbered
@@ -27,7 +28,6 @@ from fullpass.components.parity.compare_paths import MOST_ROWS, Features, exampl
 from fullpass.components.push.push import LINEAGE, PushResult, origin_of, push, rolled_back
 from fullpass.components.serving_check.component import check_export
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.registry.bless import user_and_host
 from fullpass.pipeline.registry.compared_model import find_model
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.raw_text import RawText

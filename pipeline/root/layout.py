@@ -15,6 +15,7 @@ RUN_LOCK = ".run.lock"
 SUMMARY = "summary.json"
 WORK = "work"
 SPAN_STATISTICS = "span_statistics"
+SPAN_VERDICTS = "span_verdicts"
 ANALYZER_CACHE = "analyzer_cache"
 IN_FLIGHT_LOCK = ".in_flight.lock"
 
@@ -49,6 +50,8 @@ class RootLayout:
         """The folder of the index of the spans in each source file."""
         self.span_statistics = root / SPAN_STATISTICS
         """The folder of the summaries of spans that the data gate compares."""
+        self.span_verdicts = root / SPAN_VERDICTS
+        """The folder of the data gate's decisions about spans; nothing else remembers which were stopped."""
         self.analyzer_cache = root / ANALYZER_CACHE
         """The folder of the analyzers' accumulators per span."""
         self.input_cache = root / "input_cache"

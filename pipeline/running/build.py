@@ -21,7 +21,7 @@ from fullpass.components.declared_schema import SchemaComparison, declared_schem
 from fullpass.components.evaluation.component import Evaluator
 from fullpass.components.ingest.component import Ingest, SpansOfWindow
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request
-from fullpass.components.ingest.spans.spans import Window, find_window
+from fullpass.components.ingest.spans.spans import Window
 from fullpass.components.internals.tfx_internals import base_node, metadata
 from fullpass.components.library_versions import COMPUTING, version
 from fullpass.components.parity.component import Parity
@@ -43,6 +43,7 @@ from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.beam_args import beam_args
 from fullpass.pipeline.running.execution.metadata_store import ingested_spans
+from fullpass.pipeline.running.run_window import run_window
 from fullpass.preprocessing.columns.compute_at import materializes
 from fullpass.preprocessing.columns.raw_columns import raw_columns
 from fullpass.preprocessing.config import PreprocessingConfig
@@ -91,6 +92,7 @@ class RunPaths:
     known: Sequence[KnownSpan]
     analyzer_cache: str
     span_statistics: str
+    span_verdicts: str
     compress: bool
     push_to: str
     libraries: str = ""
@@ -133,10 +135,11 @@ def build(loaded: Loaded, *, root: Path, cache: bool = True, window: Window | No
     layout = RootLayout(root)
     paths = RunPaths(
         resolve=loaded.resolve,
-        window=window or find_window(config.data, loaded.resolve),
+        window=window or run_window(loaded, root),
         known=ingested_spans(layout.metadata, config.name),
         analyzer_cache=str(layout.analyzer_cache),
         span_statistics=str(layout.span_statistics),
+        span_verdicts=str(layout.span_verdicts),
         compress=is_address(str(root)),
         push_to=str(loaded.resolve(config.push.to)),
         libraries=" ".join(f"{package}={version(package)}" for package in COMPUTING),
@@ -191,6 +194,8 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
         name=config.name,
         unit=paths.window.unit,
         folder=paths.span_statistics,
+        verdicts=paths.span_verdicts,
+        known=paths.window.gate,
     )
     gate = DataGate(comparison=span_comparison.outputs["comparison"], serving=paths.push_to)
 

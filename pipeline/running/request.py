@@ -23,7 +23,8 @@ class RunRequest:
         to_node: The last node to run.
         fresh: Run every node, even if nothing has changed.
         span: The newest span to train on, as a date or number, or A:B; by default the newest existing span.
-        gate: `warn` trains even if the data gate would stop the run, and reports the findings.
+        gate: `warn` trains even if the data gate would stop the run, reports the findings, and releases the stopped
+            spans of the window for later runs.
         parallel: Maximum number of nodes that run at a time; by default one more than the cores this process
             may use, but one on a single core.
         wait: Wait for another run on the same root, instead of refusing.

@@ -5,7 +5,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from rich.console import Console
 
 from fullpass.base.processes import stop_signals
 from fullpass.base.user_modules import use_modules_of
-from fullpass.components.ingest.spans.spans import Window, find_window
+from fullpass.components.ingest.spans.spans import Window
 from fullpass.components.serving_check import tensorflow_process
 from fullpass.pipeline import printing
 from fullpass.pipeline.authoring.loading.load import Loaded
@@ -34,6 +34,7 @@ from fullpass.pipeline.running.record_provenance import run_facts, write_run_fac
 from fullpass.pipeline.running.request import DEFAULTS, RunRequest, node_names
 from fullpass.pipeline.running.run_outcome import FinishedRun, payload_of, record
 from fullpass.pipeline.running.run_summary import RunSummary
+from fullpass.pipeline.running.run_window import run_window
 from fullpass.pipeline.running.show_summary import print_summary
 from fullpass.pipeline.running.tracking.track import track, tracked_run
 from fullpass.pipeline.startup import import_for_nodes, import_frameworks, large_imports, noise_to
@@ -53,9 +54,6 @@ def run(loaded: Loaded, request: RunRequest = DEFAULTS, *, console: Console | No
         UserError: The pipeline cannot be built or another run holds the root.
     """
     console = console or printing.console()
-    if request.gate == "warn":
-        softened = loaded.config.model_copy(update={"gates": loaded.config.gates.without_stops()})
-        loaded = replace(loaded, config=softened)
     root = pipeline_root(loaded, request.root)
     check_model_folder(root, "the root (root:, --root)")
     check_model_folder(Path(loaded.resolve(loaded.config.push.to)), "the folder of pushed models (push.to)")
@@ -111,7 +109,7 @@ def _say(console: Console, line: str) -> None:
 def _execute(loaded: Loaded, root: Path, request: RunRequest, console: Console) -> _EndedRun:
     """Runs the nodes; if nothing has changed since a successful run of all nodes, only repeats its records."""
     layout, name = RootLayout(root), loaded.config.name
-    window = find_window(loaded.config.data, loaded.resolve, request.span, index=layout.span_index)
+    window = run_window(loaded, root, request.span, gate=request.gate)
     run_id = new_run_id()
     logs = layout.run_logs(run_id)
     log = logs / "start.log"

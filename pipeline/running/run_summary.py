@@ -316,6 +316,8 @@ def _gate_facts(data: GateVerdict) -> dict[str, object]:
         "compared_with": [against for against in (data.previous, data.window) if against],
         "stopped": data.stopped,
         "retrain": data.retrain,
+        "released": [one.words for one in data.released],
+        "gaps": [one.words for one in data.gaps],
         "findings": [
             {name: getattr(f, name) for name in ("check", "subject", "policy", "text")} for f in data.findings
         ],

@@ -17,6 +17,7 @@ from fullpass.pipeline.root.check import claim_root
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
 from fullpass.pipeline.running.history import OCCASION_VARIABLE, RunHistory, RunRecord, config_digest, data_digest
 from fullpass.pipeline.running.request import RunRequest
+from fullpass.pipeline.running.run_window import run_window
 from fullpass.pipeline.scheduling import run_process
 
 _LOOK_SECONDS = 0.2
@@ -89,7 +90,7 @@ def _steps(loaded: Loaded, window: Window, layout: RootLayout, *, last_only: boo
     steps = []
     for span in window.spans[-1:] if last_only else window.spans:
         label = window.label(span.number)
-        own = find_window(loaded.config.data, loaded.resolve, label, index=layout.span_index)
+        own = run_window(loaded, layout.root, label)
         done = history.trained_on(last=span.number, data=data_digest(loaded.config, own), config=config)
         behind = newest is not None and newest.last is not None and newest.last > span.number
         steps.append(Step(label, "Evaluator" if behind else None, done))

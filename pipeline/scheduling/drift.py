@@ -10,14 +10,15 @@ from pathlib import Path
 
 from fullpass.base.errors import UserError
 from fullpass.base.files import is_address
-from fullpass.base.json_text import to_json_text
+from fullpass.base.json_text import parse_json, to_json_text
 from fullpass.base.processes import run_bounded
 from fullpass.base.user_modules import use_modules_of
 from fullpass.components.data_gate.gate_verdict import GateVerdict, parse_verdict
+from fullpass.components.data_gate.span_verdicts import KnownVerdicts, VerdictStore
 from fullpass.components.ingest.spans.ingest_request import Request
-from fullpass.components.ingest.spans.spans import find_window
 from fullpass.pipeline.authoring.loading.load import Loaded, load
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
+from fullpass.pipeline.running.run_window import run_window
 from fullpass.pipeline.startup import set_environment
 
 _MOST_SECONDS = 3600
@@ -38,7 +39,7 @@ def drift(loaded: Loaded, *, root: Path | None = None, span: str | None = None) 
         SpanNotFoundError: The requested span does not exist.
         UserError: A file cannot be read.
     """
-    from fullpass.components.data_gate.judge import judge_span
+    from fullpass.components.data_gate.judge_window import WindowJudge
     from fullpass.components.data_gate.series import SeriesSource
     from fullpass.components.data_gate.span_summary import SummaryStore
     from fullpass.components.data_gate.summarize import summarize_raw
@@ -46,7 +47,7 @@ def drift(loaded: Loaded, *, root: Path | None = None, span: str | None = None) 
     config = loaded.config
     layout = RootLayout(root or pipeline_root(loaded))
     preprocessing = config.preprocessing_config
-    window = find_window(config.data, loaded.resolve, span, index=layout.span_index)
+    window = run_window(loaded, layout.root, span)
     source = SeriesSource.of(preprocessing, window.unit)
     store = SummaryStore(str(layout.span_statistics), source)
     gzip = config.data.records.gzip(remote=is_address(str(layout.root)))
@@ -54,20 +55,18 @@ def drift(loaded: Loaded, *, root: Path | None = None, span: str | None = None) 
     request = request.with_window(window, ())
     summaries = []
     for one in request.spans:
-        known = store.read(one.number, one.fingerprint)
-        if known is None:
-            known = summarize_raw(request, one, source)
-            store.write(known)
-        summaries.append(known)
+        summary = store.read(one.number, one.fingerprint)
+        if summary is None:
+            summary = summarize_raw(request, one, source)
+            store.write(summary)
+        summaries.append(summary)
     if config.label.forecast is not None:  # the newest spans have no labels yet; the data gate leaves them out, too
         labelled = [number for number, summary in enumerate(summaries, start=1) if summary.rows]
         summaries = summaries[: max(labelled, default=len(summaries))]
-    *others, newest = summaries
-    if window.unit is None:
-        earlier = store.other_version(newest.number, newest.fingerprint)
-    else:
-        earlier = store.before(newest.number, most=config.gates.history)
-    return judge_span(newest, others, earlier, source.series, config.gates, unit=window.unit)
+    contents = {one.number: one.content for one in request.spans[: len(summaries)]}
+    known, verdicts = parse_json(KnownVerdicts, window.gate), VerdictStore(str(layout.span_verdicts))
+    judge = WindowJudge.of(store, verdicts, source, config.gates, window.unit, known, contents)
+    return judge.verdict(summaries).verdict
 
 
 def drift_in_a_process(file: Path, *, root: Path | None = None, span: str | None = None) -> GateVerdict:

@@ -27,7 +27,15 @@ def _comparison(config):
     anomalies = types.Channel(type=standard_artifacts.ExampleAnomalies)
     gates = GatesConfig()
     return SpanComparison(
-        config, gates, examples=examples, anomalies=anomalies, name="taxi", unit="day", folder="summaries"
+        config,
+        gates,
+        examples=examples,
+        anomalies=anomalies,
+        name="taxi",
+        unit="day",
+        folder="summaries",
+        verdicts="verdicts",
+        known="{}",
     )
 
 

@@ -19,12 +19,12 @@ LOOK_UPS = {"find-inputs", "import-last-blessed-model", "last-blessed-model", "e
 class Installation:
     """A compiled pipeline with spans, and its backend. release: the KFP release whose rules the next run follows."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, pipeline: str = SPAN_BY_SPAN):
         self.folder = folder
         (folder / "pipeline" / "trips").mkdir(parents=True)
         for span in (1, 2):
             self.arrives(span)
-        self.package = compiled(folder, SPAN_BY_SPAN)
+        self.package = compiled(folder, pipeline)
         self.backend = Backend(folder / "kfp", release="2.5")
 
     def arrives(self, span: int) -> None:
@@ -122,3 +122,25 @@ def test_the_newest_span_of_each_run_is_judged_for_itself(runs):
         assert verdict.newest_examples == labelled[newest] < verdict.examples
         [auc] = verdict.newest
         assert auc.required == ">= 0.02" and auc.value != verdict.metrics[0].value
+
+
+def test_a_stopped_span_stops_the_next_runs_until_one_releases_it(tmp_path):
+    there = Installation(tmp_path, SPAN_BY_SPAN + "gates: {drift: {policy: stop, features: {payment_type: ignore}}}\n")
+    there.run()
+    there.arrives(3)
+    trips = tmp_path / "pipeline" / "trips" / "3.csv"
+    header, *rows = trips.read_text().splitlines(keepends=True)
+    column = header.split(",").index("fare")
+    cells = [row.split(",") for row in rows]
+    trips.write_text(header + "".join(",".join((*c[:column], f"{c[column]}9", *c[column + 1 :])) for c in cells))
+    with pytest.raises(TaskFailed) as stopped:
+        there.run(span="new")
+    assert "3 has changed. Nothing was trained" in str(stopped.value)
+    there.arrives(4)
+    with pytest.raises(TaskFailed) as held:
+        there.run(span="new")
+    assert "3 has changed. Nothing was trained" in str(held.value) and "not released: fare: drifted" in str(held.value)
+    assert done(there.run(span="new", gate="warn"), "COMPLETE") >= {"data-gate", "trainer", "pusher"}
+    [decision] = (tmp_path / "models/registry/taxi/span_verdicts").glob("3.*.json")
+    release = json.loads(decision.read_text())["release"]
+    assert (release["by"], release["how"]) == ("a parameter", "gate=warn") and release["run"]

@@ -103,7 +103,14 @@ def test_a_span_like_the_one_before_passes_the_gate(daily, measured_in_forks):
     facts = newest_summary(folder)
     assert facts["rows_read"] == 800
     named = {"span": "2013-01-02", "compared_with": ["2013-01-01"]}
-    assert facts["data_gate"] == {**named, "stopped": False, "retrain": False, "findings": []}
+    assert facts["data_gate"] == {
+        **named,
+        "stopped": False,
+        "retrain": False,
+        "findings": [],
+        "released": [],
+        "gaps": [],
+    }
 
 
 @pytest.mark.long

@@ -64,7 +64,7 @@ def test_nodes_of_tfx_can_run_in_containers():
     loaded = load(REPOSITORY / "examples" / "taxi" / "pipeline.yaml")
     paths = RunPaths(
         resolve=loaded.resolve, window=Window(span_unit(loaded.config.data), ()), known=(), analyzer_cache="",
-        span_statistics="", compress=True, push_to="serving",
+        span_statistics="", span_verdicts="", compress=True, push_to="serving",
     )  # fmt: skip
     nodes = [node for node in build_nodes(loaded, paths) if not isinstance(node, Resolver)]
     assert len(nodes) > 12

@@ -40,13 +40,14 @@ class KnownSpan:
 
 @dataclass(frozen=True)
 class SpanRequest:
-    """One span to ingest. label: its name for people."""
+    """One span to ingest. label: its name for people. content: see `Window.content`."""
 
     number: int
     label: str
     version: int
     fingerprint: str
     files: tuple[SourceFile, ...]
+    content: str = ""
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,8 @@ class Request:
             events = [span_fingerprint(other, "", "") for other in seen]
             digest = span_fingerprint(span, f"{text} {events}" if events else text, reader_code_digest())
             version = span.version or _next_version(span.number, digest, known)
-            spans.append(SpanRequest(span.number, window.label(span.number), version, digest, span.files))
+            label, content = window.label(span.number), window.content(span)
+            spans.append(SpanRequest(span.number, label, version, digest, span.files, content))
         past = tuple(SpanRequest(span.number, window.label(span.number), 0, "", span.files) for span in window.earlier)
         return replace(
             reaching, spans=tuple(spans), spanned=window.unit is not None, past=past, joined=dict(window.tables)

@@ -4,7 +4,7 @@ These are functions of files only, without TFX and without metadata. The caller 
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -37,6 +37,8 @@ class Window:
         missing: Numbers of the spans between the first and the last that the source lacks.
         earlier: The spans of the source before the first, whose events a history may need.
         tables: The joined tables, by the name of the join.
+        left_out: Numbers of the spans that the data gate has stopped, and that are gaps of the window.
+        gate: What earlier runs have decided about its spans, as `data_gate/span_verdicts.py` writes it.
     """
 
     unit: Unit | None
@@ -45,6 +47,8 @@ class Window:
     all_spans: tuple[int, ...] = field(default=(), repr=False)
     earlier: tuple[Span, ...] = field(default=(), repr=False)
     tables: Mapping[str, Tables] = field(default_factory=dict)
+    left_out: tuple[int, ...] = ()
+    gate: str = ""
 
     @property
     def files(self) -> tuple[SourceFile, ...]:
@@ -54,6 +58,18 @@ class Window:
     def label(self, number: int) -> str:
         """Returns a span as text for people."""
         return label_of(self.unit or "number", number)
+
+    def content(self, span: Span) -> str:
+        """Returns 16 hex digits that change with the files of a span, and with the joined tables that its rows see."""
+        tables = [(name, fingerprint(table.seen_by({span.number}).files)) for name, table in self.tables.items()]
+        return span_fingerprint(span, repr(tables), "")
+
+    def without(self, numbers: Collection[int]) -> "Window":
+        """Returns the window with some of its spans as gaps, which no history sees either."""
+        spans, earlier = (
+            tuple(span for span in some if span.number not in numbers) for some in (self.spans, self.earlier)
+        )
+        return replace(self, spans=spans, earlier=earlier, left_out=tuple(sorted(numbers)))
 
     def lines(self) -> list[str]:
         """Returns a description of the window for people; empty for a source without spans."""
@@ -67,6 +83,9 @@ class Window:
         ]
         if self.missing:
             lines.append(f"{len(self.missing)} of the window missing: {ranges(self.unit, self.missing)}")
+        if self.left_out:
+            stopped = f"{ranges(self.unit, self.left_out)}, which the data gate has stopped (gates.stopped_spans)"
+            lines.append(f"gap: without {stopped}")
         return lines
 
 

@@ -76,6 +76,7 @@ EXAMPLES: Mapping[str, str] = {
     "gates.drift.features": "{fare: {js: 0.2}, trip_start_hour: ignore}",
     "gates.drift.features.*": "{js: 0.2}",
     "gates.label": "{policy: stop, linf: 0.05}",
+    "gates.stopped_spans": "gap",
     "gates.rows": "{policy: stop, min_ratio: 0.8}",
     "parity": "{rows: 1000}",
     "push": "{to: serving, keep: 5}",

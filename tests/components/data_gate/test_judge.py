@@ -236,7 +236,7 @@ def test_a_first_span_is_compared_with_nothing():
 
 def test_a_gap_is_noted_and_the_span_before_it_compared():
     verdict = found(summary(5, rows_of_month(5)), months(1, 2))
-    assert "2 spans before 2020-05 missing; compared with 2020-02 instead." in verdict.notes
+    assert "2 spans before 2020-05 missing or stopped; compared with 2020-02 instead." in verdict.notes
     assert verdict.previous == "2020-02"
 
 
@@ -255,7 +255,7 @@ def without_rows(month):
 
 def test_spans_without_rows_are_a_gap():
     verdict = found(summary(5, rows_of_month(5)), [*months(1, 2), without_rows(3), without_rows(4)])
-    assert "2 spans before 2020-05 missing; compared with 2020-02 instead." in verdict.notes
+    assert "2 spans before 2020-05 missing or stopped; compared with 2020-02 instead." in verdict.notes
     assert verdict.previous == "2020-02" and verdict.window == "the window (2020-01 to 2020-02)"
 
 
@@ -356,5 +356,5 @@ def test_without_spans_the_store_returns_the_data_of_the_run_before(tmp_path):
     store = SummaryStore(str(tmp_path), SeriesSource.of(config, None))
     for version in (1, 2, 3):
         store.write(SpanSummary(0, "0", f"v{version}", version, {}, time=float(version)))
-    assert [s.fingerprint for s in store.other_version(0, "v3")] == ["v2"]
-    assert store.other_version(1, "v3") == [] == store.before(0, most=9)
+    assert [s.fingerprint for s in store.other_version(0, {"v3"})] == ["v2"]
+    assert store.other_version(1, {"v3"}) == [] == store.before(0, most=9)

@@ -81,7 +81,10 @@ def test_the_kfp_sdk_loads_it_as_a_component(taxi_package):
     from kfp import components
 
     loaded = components.load_component_from_text(to_yaml(taxi_package))
-    assert {name: value.default for name, value in loaded.component_spec.inputs.items()} == {"data_path": ""}
+    assert {name: value.default for name, value in loaded.component_spec.inputs.items()} == {
+        "data_path": "",
+        "gate": "stop",
+    }
 
 
 def test_it_names_no_path_of_this_machine_and_no_secret_value(taxi_package):
@@ -181,7 +184,7 @@ def test_a_comment_changes_nothing_that_the_cache_goes_by(compile_taxi, taxi_pac
             for entry in executor.get("container", {}).pop("env", ()):
                 variables.setdefault(entry["name"], []).append(entry["value"])
     assert other.executors == taxi_package.executors
-    before, after = (unpack(text)["config"] for text in variables["FULLPASS_PACKAGE_FACTS"])
+    before, *_, after = (unpack(text)["config"] for text in variables["FULLPASS_PACKAGE_FACTS"])
     assert before["hash"] == after["hash"] and "# A comment." in after["yaml"]
     assert "# A comment." not in before["yaml"]
 
@@ -246,7 +249,8 @@ def test_neither_features_nor_spans_make_a_package_large(compile_taxi):
 
 def test_a_run_is_told_its_span_and_by_default_takes_the_newest(spans_package):
     parameters = spans_package.pipeline["root"]["inputDefinitions"]["parameters"]
-    assert {name: entry["defaultValue"] for name, entry in parameters.items()} == {"data_path": "", "span": "latest"}
+    defaults = {name: entry["defaultValue"] for name, entry in parameters.items()}
+    assert defaults == {"data_path": "", "span": "latest", "gate": "stop"}
 
 
 def test_the_cache_of_analyzers_lies_in_the_registry_and_is_no_input(spans_package):

@@ -61,7 +61,7 @@ class Engine:
             (copy.path / "file").write_text("x")
         values = {"model_uri": str(copy.path)} if (copy := task.outputs.get("model")) else {}
         if "nothing" in task.outputs:
-            values = {"model_uri": "/an/earlier/model", "request": "{}", "made_from": "digest"}
+            values = {"model_uri": "/an/earlier/model", "request": "{}", "made_from": "digest", "known": "{}"}
         write_output(task.output_file, {name: (copy, {"made": 1}) for name, copy in task.outputs.items()}, values)
         return types.SimpleNamespace(logs=lambda stream: [], wait=lambda: {"StatusCode": 0})
 

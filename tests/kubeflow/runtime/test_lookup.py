@@ -5,11 +5,15 @@ import json
 import os
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fullpass.base.errors import UserError
+from fullpass.base.json_text import parse_json
+from fullpass.components.data_gate.gate_verdict import GateFinding, JudgedSpan, SpanRelease
+from fullpass.components.data_gate.span_verdicts import KnownVerdicts, VerdictStore
 from fullpass.components.ingest.config import IngestConfig
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, read_request
 from fullpass.components.push.push import push, rollback
@@ -31,8 +35,9 @@ def registry(request, tmp_path):
 def find_inputs(run="a-run", **parameters) -> dict[str, str]:
     """Returns the output parameters of the look-up of a run. `registry` is one of its parameters."""
     uri = f"minio://b/root/{parameters['pipeline']}/{run}/find-inputs/salt/nothing"
+    given = {"push_to": f"{parameters['registry']}/pushed", "made_from": "a", "gates": "{}"} | parameters
     message = {
-        "inputs": {"parameterValues": {"push_to": f"{parameters['registry']}/pushed", "made_from": "a"} | parameters},
+        "inputs": {"parameterValues": given},
         "outputs": {"artifacts": {"nothing": {"artifacts": [{"uri": uri}]}}, "outputFile": "/tmp/unused"},
     }
     artifacts, found = find_run_inputs(parse_message(json.dumps(message), {}, {"nothing": "/nowhere"}))
@@ -214,6 +219,7 @@ def days(tmp_path):
                       "entries": str(tmp_path / "registry/daily/examples"), **schedule}  # fmt: skip
         found = find_inputs(**parameters)
         find.name = json.loads(found["request"])["name"]
+        find.known = parse_json(KnownVerdicts, found["known"])
         request = FolderRegistry(parameters["registry"]).request("daily", find.name)
         assert len(found["request"]) + len(found["window"]) < 600, "the number of spans does not matter"
         return json.loads(found["window"]), list(read_request(request).spans)
@@ -223,6 +229,7 @@ def days(tmp_path):
         record_evaluated(where, {"window": json.dumps(facts), "made_from": "a"}, "s3://b/blessing", {"blessed": 0.0})
 
     find.trained = trained
+    find.verdicts = VerdictStore(str(tmp_path / "registry/daily/span_verdicts"))
     find.folder = tmp_path
     find.store = SpanStore(str(tmp_path / "registry/daily/examples"))
     return find
@@ -250,6 +257,27 @@ def test_a_span_keeps_its_fingerprint_while_the_window_moves_past_it(days):
 
 def test_a_gap_of_the_window_is_left_out(days):
     assert [span.label for span in days()[1]] == ["2013-01-04"]
+
+
+def test_a_day_that_the_data_gate_stopped_is_known_to_later_runs_until_one_releases_it(days):
+    _, spans = days(widest="3")
+    finding = GateFinding("drift", "fare", "stop", "fare: drifted", 2.0)
+    held = JudgedSpan(15707, "2013-01-02", spans[0].content, days.known.limits, "f", (finding,), "a-run", "2013-01-02")
+    days.verdicts.write(held)
+    _, spans = days(widest="3")
+    assert days.known.held == (held,) and [span.label for span in spans] == ["2013-01-02", "2013-01-04"]
+    _, spans = days(widest="3", gates='{"stopped_spans": "gap"}')
+    assert days.known.gaps == (held,) and not days.known.held and [span.label for span in spans] == ["2013-01-04"]
+    _, spans = days(widest="3", gates='{"stopped_spans": "gap"}', gate="warn")
+    assert days.known.release.how == "gate=warn" and [span.label for span in spans] == ["2013-01-02", "2013-01-04"]
+    days.verdicts.write(replace(held, release=SpanRelease("a parameter", "gate=warn", "b-run", "2013-01-03")))
+    _, spans = days(widest="3", gates='{"stopped_spans": "gap"}')
+    assert not days.known.held and len(days.known.released) == 1 and len(spans) == 2
+    (days.folder / "2013-01-02.csv").write_text("fare\n22\n")
+    days(widest="3")
+    assert [one.label for one in days.known.again] == ["2013-01-02"]
+    with pytest.raises(UserError, match="gate: accepted are stop and warn. Received: 'wran'"):
+        days(gate="wran")
 
 
 def test_a_changed_file_is_a_new_version_of_its_span_alone(days):

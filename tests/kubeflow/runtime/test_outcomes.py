@@ -113,7 +113,9 @@ def test_all_tasks_but_one_are_in_a_dag_and_that_one_runs_when_it_has_ended(told
     assert set(root) == {"pipeline", "notify"} and root["notify"]["dependentTasks"] == ["pipeline"]
     inside = package.pipeline["components"]["comp-pipeline"]["dag"]["tasks"]
     assert set(inside) == set(taxi_package.pipeline["root"]["dag"]["tasks"]) | {"record-outcome"}
-    assert root["pipeline"]["inputs"]["parameters"] == {"data_path": {"componentInputParameter": "data_path"}}
+    assert root["pipeline"]["inputs"]["parameters"] == {
+        name: {"componentInputParameter": name} for name in ("data_path", "gate")
+    }
     assert lint(package, "2.5") == lint(package, "2.17") == []
     from kfp import components
 

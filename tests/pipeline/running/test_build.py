@@ -29,6 +29,7 @@ PATHS = RunPaths(
     known=(),
     analyzer_cache="/cluster/cache",
     span_statistics="/cluster/statistics",
+    span_verdicts="/cluster/verdicts",
     compress=True,
     push_to="/cluster/serving",
 )
