@@ -28,10 +28,17 @@ from fullpass.components.ingest.splitting.derived_batches import derived_column
 from fullpass.preprocessing.columns.raw_columns import RawColumn, derived_dependencies, raw_columns, with_source_columns
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.dates.read_dates import ReadDates, read_dates
-from fullpass.preprocessing.features.feature import CategoryFeature, DateFeature, DurationFeature, TextFeature
+from fullpass.preprocessing.features.feature import (
+    CategoryFeature,
+    DateFeature,
+    DurationFeature,
+    NumberFeature,
+    TextFeature,
+)
 from fullpass.preprocessing.internals.tfx_bsl_internals import MisraGriesSketch, QuantilesSketch
 from fullpass.preprocessing.values.arrow_text import as_readable, as_tokens, null_where
-from fullpass.preprocessing.values.list_values import is_list, lengths_of, sole_values
+from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of, sole_values, split_text
+from fullpass.preprocessing.values.written_values import read_written
 
 _SKETCHED = 4096
 """Number of distinct tokens per file up to which the counts are exact."""
@@ -172,6 +179,9 @@ def _of_text(column: str, config: PreprocessingConfig, unit: str | None) -> Iter
             return
         if isinstance(feature, DurationFeature) and column in (feature.start, feature.end):
             yield from _dates(column, feature.format, unit)
+            return
+        if isinstance(feature, NumberFeature) and feature.format is not None and (feature.column or name) == column:
+            yield Series(column, column, "number", feature.format)
             return
         if isinstance(feature, TextFeature) and (feature.column or name) == column:
             yield Series(f"{column}, length", column, "length")
@@ -319,7 +329,10 @@ def _numbers(present: pa.Array, series: Series) -> np.ndarray:
         return pc.utf8_length(as_readable(present)).to_numpy(zero_copy_only=False).astype(np.float64)
     if pa.types.is_floating(present.type) or pa.types.is_integer(present.type):
         return present.to_numpy(zero_copy_only=False)
-    return np.full(len(present), np.nan)
+    if series.format is None:
+        return np.full(len(present), np.nan)
+    distinct = as_readable(present).dictionary_encode()
+    return read_written(distinct.dictionary.to_pylist(), series.format)[distinct.indices.to_numpy(zero_copy_only=False)]
 
 
 def _tokens(present: pa.Array, series: Series) -> pa.Array:
@@ -329,7 +342,7 @@ def _tokens(present: pa.Array, series: Series) -> pa.Array:
         written = pa.array([f"{value:g}" for value in distinct.dictionary.to_pylist()], pa.string())
         present = written.take(distinct.indices)
     if series.separator is not None:
-        parts = pc.utf8_trim_whitespace(pc.list_flatten(pc.split_pattern(as_readable(present), series.separator)))
+        parts = flatten(split_text(as_readable(present), series.separator, strip=True))
         return as_tokens(parts.filter(pc.not_equal(parts, "")))
     tokens = as_tokens(as_readable(present))
     if series.positive is not None:

@@ -122,7 +122,7 @@ def _write_preprocessing(
     fed = {name for _, read, _, _ in steps for name in read}
     separator = description.get("separator") if description["task"] == "multilabel" else None
     content = {
-        "columns": {name: {"type": column.type, "many": column.many} for name, column in model.columns.items()},
+        "columns": {n: {"type": c.type, "many": c.many, "decimal": c.decimal} for n, c in model.columns.items()},
         "feeds": {n: feed for n, feed in reader.feeds.items() if n in model.columns and fed & set(feed)},
         "inputs": inputs,
         "answer": {

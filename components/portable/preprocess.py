@@ -21,7 +21,8 @@ class Preprocessing:
     """Raw rows -> inputs of the model, and scores of the model -> answers.
 
     Attributes:
-        columns: Raw column -> `type` (number, string, vector), and `many` if its cells are lists.
+        columns: Raw column -> `type` (number, string, vector), whether its cells are lists (`many`), and the `decimal`
+            sign of numbers that are given as its text.
     """
 
     def __init__(self, file):
@@ -74,6 +75,10 @@ def _bytes(value):
     return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogateescape")
 
 
+def _written(value, decimal):
+    return str(value).replace(".", decimal) if isinstance(value, float) else value
+
+
 def _texts(values):
     made = np.empty(len(values), object)
     made[:] = values
@@ -99,9 +104,9 @@ def _sparse(cells, column):
         positions += [(row, place) for place in range(len(found))]
         values += found
     if column["type"] == "string":
-        made = _texts([_bytes(value) if value is not None else b"" for value in values])
+        made = _texts([_bytes(_written(value, column["decimal"])) if value is not None else b"" for value in values])
     else:
-        made = np.array([np.nan if value is None else value for value in values], np.float32)
+        made = _flushed(np.array([np.nan if value is None else value for value in values], np.float32))
     width = max([1, *map(len, lists)])
     return np.array(positions, np.int64).reshape(-1, 2), made, np.array([len(cells), width], np.int64)
 
@@ -131,6 +136,17 @@ def _each(function, dtype=object):
 
 def _look_up(ids, keys, default, **_):
     return _each(lambda key: ids.get(key, int(default)), np.int64)(keys)
+
+
+def _flushed(values):
+    """Returns numbers as TensorFlow calculates with them: those too small to be normal are 0."""
+    if values.dtype.kind != "f":
+        return values
+    return np.where(np.abs(values) < np.finfo(values.dtype).tiny, values * 0, values)
+
+
+def _arithmetic(function):
+    return lambda *values, **_: _flushed(np.asarray(function(*values)))
 
 
 def _binary(function):
@@ -211,22 +227,137 @@ def _as_string(values, precision=-1, scientific=False, shortest=False, **_):
     return _each(lambda value: (form % value).encode())(values)
 
 
+_NOT_A_CHARACTER = r"\udc80-\udcff"
+"""Bytes that are not UTF-8, as `_characters` returns them: they fit no class of RE2, not even a negated one."""
+_CLASSES = {"d": "0-9", "w": "0-9A-Za-z_", "s": r"\t\n\f\r "}
+_WORD = f"[{_CLASSES['w']}]"
+_OF_RE2 = {
+    **{name: f"[{inside}]" for name, inside in _CLASSES.items()},
+    **{name.upper(): f"[^{inside}{_NOT_A_CHARACTER}]" for name, inside in _CLASSES.items()},
+    "C": r"[\s\S]",
+    "z": r"\Z",
+    "b": f"(?:(?<={_WORD})(?!{_WORD})|(?<!{_WORD})(?={_WORD}))",
+}
+"""Letter behind a backslash of RE2 -> an expression of Python with its meaning; `d`, `s`, `w` are ASCII there."""
+_PART = re.compile(r"(\(\?[A-Za-z-]+[:)])|\\(.)|\[(\^?)(\]?(?:\\.|[^]\\])*)\]|[.$]", re.DOTALL)
+"""Flags, an escape, a class, or a sign: the parts of an expression that differ between RE2 and Python."""
+_DOTLESS = {0x130: "\ud800", 0x131: "\ud801"}
+"""Letters that equal i in Python, if case is ignored, but not in RE2 -> what stands for them meanwhile."""
+_DOTTED = {ord(stand_in): letter for letter, stand_in in _DOTLESS.items()}
+
+
 @functools.cache
 def expression(pattern):
-    """Returns a regular expression of RE2 as one of Python; `$` is the end of the text only."""
-    pattern = pattern[:-1] + r"\Z" if pattern.endswith("$") and not pattern.endswith(r"\$") else pattern
-    return re.compile(pattern.encode())
+    """Returns a regular expression of RE2 as one of Python that fits the same texts, as `_characters` returns them.
+
+    Raises:
+        re.error: It has flags behind its beginning, a class with a name, or another part that has no translation.
+    """
+    given = (re.match(r"\(\?([ims]+)\)", pattern) or ("", ""))[1]
+
+    def translated(part):
+        whole = part[0]
+        flags, escape, negated, inside = part.groups()
+        if flags and part.start() or re.search(r"\[:|\\[DSWpP]", inside or ""):
+            raise re.error(f"{whole} has no translation", pattern)
+        if inside is not None:
+            inside = re.sub(r"\\([dws])|[\[&~|]", lambda m: _CLASSES[m[1]] if m[1] else "\\" + m[0], inside)
+            return f"[^{inside}{_NOT_A_CHARACTER}]" if negated else f"[{inside}]"
+        if whole == ".":
+            return f"[^{_NOT_A_CHARACTER}]" if "s" in given else rf"[^\n{_NOT_A_CHARACTER}]"
+        if whole == "$" and "m" not in given:
+            return r"\Z"
+        return _OF_RE2.get(escape, whole)
+
+    return re.compile(_PART.sub(translated, pattern))
+
+
+def _characters(text, compiled):
+    """Returns bytes as text, with one surrogate for each byte that is not UTF-8."""
+    text = text.decode("utf-8", "surrogateescape")
+    return text.translate(_DOTLESS) if compiled.flags & re.IGNORECASE else text
 
 
 def _regex_replace(values, pattern, rewrite, replace_global=True, **_):
-    compiled, count = expression(pattern), 0 if replace_global else 1
-    by = re.sub(rb"\\(\d)", rb"\\g<\1>", rewrite.encode())
-    return _each(lambda value: compiled.sub(by, value, count=count))(values)
+    compiled = expression(pattern)
+
+    def written(match):
+        return re.sub(r"\\(.)", lambda part: (match[int(part[1])] or "") if part[1].isdigit() else part[1], rewrite)
+
+    def replaced(value):
+        text, made, at, last = _characters(value, compiled), [], 0, -1
+        while at <= len(text) and (match := compiled.search(text, at)) is not None:
+            if match.end() == last:  # RE2 skips a character where an empty match follows another match.
+                made.append(text[at : at + 1])
+                at += 1
+                continue
+            made += [text[at : match.start()], written(match)]
+            at = last = match.end()
+            if not replace_global:
+                break
+        return "".join([*made, text[at:]]).translate(_DOTTED).encode("utf-8", "surrogateescape")
+
+    return _each(replaced)(values)
 
 
 def _regex_full_match(values, pattern, **_):
     compiled = expression(pattern)
-    return _each(lambda value: compiled.fullmatch(value) is not None, bool)(values)
+    return _each(lambda value: compiled.fullmatch(_characters(value, compiled)) is not None, bool)(values)
+
+
+def _with_case(change):
+    """Returns a step that changes the case as TensorFlow does: the text ends at a zero byte."""
+
+    def changed(text, encoding):
+        if not encoding:
+            return change(text)
+        return change(text.partition(b"\0")[0].decode("utf-8", "replace")).encode()
+
+    return lambda texts, encoding="", **_: _each(lambda text: changed(text, encoding))(texts)
+
+
+def _in_unit(text, unit):
+    """Returns the parts of a text that are counted: its bytes, or its characters with their continuation bytes."""
+    return re.findall(rb"(?s)^[\x80-\xbf]+|[^\x80-\xbf][\x80-\xbf]*" if unit == "UTF8_CHAR" else b"(?s).", text)
+
+
+def _substr(texts, first, count, unit="BYTE", **_):
+    return _each(lambda text, at, n: b"".join(_in_unit(text, unit)[at:][:n]))(texts, first, count)
+
+
+def _string_length(texts, unit="BYTE", **_):
+    def length(text):
+        return len(text) if unit == "BYTE" else len(re.findall(rb"(?s)[^\x80-\xbf]", text))
+
+    return _each(length, np.int32)(texts)
+
+
+def _rows(lengths, values):
+    """Returns rows of the given lengths as a sparse tensor: positions int64 [n, 2], values, and shape."""
+    lengths = np.asarray(lengths, np.int64)
+    owners, begins = np.repeat(np.arange(len(lengths)), lengths), np.cumsum(lengths) - lengths
+    positions = np.stack([owners, np.arange(len(owners)) - begins[owners]], axis=1).astype(np.int64)
+    return positions, values, np.array([len(lengths), lengths.max(initial=0)], np.int64)
+
+
+def _string_split(texts, separator, maxsplit=-1, **_):
+    parts = [text.split(separator.item() or None, maxsplit) for text in texts.tolist()]
+    return _rows([len(part) for part in parts], _texts([text for part in parts for text in part]))
+
+
+def _segments(function, first):
+    """Returns a step that joins the values of each segment by a function, from a first value of their type on."""
+
+    def apply(values, segments, count, **_):
+        made = np.full((int(count), *values.shape[segments.ndim :]), first(values.dtype), values.dtype)
+        function.at(made, segments[segments >= 0], values[segments >= 0])
+        return made
+
+    return apply
+
+
+def _lowest(dtype):
+    return (np.finfo if dtype.kind == "f" else np.iinfo)(dtype).min
 
 
 def _decode_csv(records, *defaults, field_delim=",", **_):
@@ -317,7 +448,7 @@ def _weak(at, s, a, b):
 
 STEPS = {
     "Abs": _unary(np.abs),
-    "AddV2": _binary(np.add),
+    "AddV2": _arithmetic(np.add),
     "All": _reduce(np.all),
     "Any": _reduce(np.any),
     "ArgMax": lambda values, axis, output_type="int64", **_: np.argmax(values, axis=int(axis)).astype(output_type),
@@ -325,14 +456,14 @@ STEPS = {
     "Asin": _unary(np.arcsin),
     "Asinh": _unary(np.arcsinh),
     "BroadcastTo": lambda values, shape, **_: np.broadcast_to(values, shape.tolist()),
-    "Cast": lambda values, DstT, **_: np.asarray(values).astype(DstT),
+    "Cast": lambda values, DstT, **_: _flushed(np.asarray(values).astype(DstT)),
     "Ceil": _unary(np.ceil),
     "ConcatV2": lambda *parts, **_: np.concatenate(parts[:-1], axis=int(parts[-1])),
     "Cos": _unary(np.cos),
     "Cumsum": _cumsum,
     "DecodeCSV": _decode_csv,
     "Equal": _binary(np.equal),
-    "Exp": _unary(np.exp),
+    "Exp": _arithmetic(np.exp),
     "ExpandDims": lambda values, axis, **_: np.expand_dims(values, int(axis)),
     "Fill": lambda shape, value, **_: np.full(shape.tolist(), value[()], value.dtype),
     "Floor": _unary(np.floor),
@@ -355,15 +486,17 @@ STEPS = {
     "Maximum": _binary(np.maximum),
     "Min": _reduce(np.min),
     "Minimum": _binary(np.minimum),
-    "Mul": _binary(np.multiply),
+    "Mul": _arithmetic(np.multiply),
     "Neg": _unary(np.negative),
     "NotEqual": _binary(np.not_equal),
     "Pack": lambda *parts, axis=0, **_: np.stack(parts, axis=axis),
     "Pad": lambda values, widths, **_: np.pad(values, widths.tolist()),
     "PadV2": lambda values, widths, by, **_: np.pad(values, widths.tolist(), constant_values=by[()]),
-    "Pow": _binary(np.power),
+    "Pow": _arithmetic(np.power),
     "Range": lambda first, last, step, **_: np.arange(first, last, step, dtype=first.dtype),
-    "RealDiv": _binary(np.divide),
+    "Prod": _reduce(np.prod),
+    "RaggedTensorToSparse": lambda splits, values, **_: _rows(np.diff(splits), values),
+    "RealDiv": _arithmetic(np.divide),
     "RegexFullMatch": lambda values, pattern, **_: _regex_full_match(values, pattern.item().decode()),
     "Reshape": lambda values, shape, **_: np.reshape(values, shape.tolist()),
     "Round": _unary(np.rint),
@@ -377,15 +510,15 @@ STEPS = {
     "Split": lambda axis, values, num_split, **_: np.split(values, num_split, axis=int(axis)),
     "SplitV": lambda values, sizes, axis, **_: np.split(values, np.cumsum(sizes)[:-1].tolist(), axis=int(axis)),
     "Sqrt": _unary(np.sqrt),
-    "Square": _unary(np.square),
+    "Square": _arithmetic(np.square),
     "Squeeze": lambda values, squeeze_dims=(), **_: np.squeeze(values, tuple(squeeze_dims) or None),
     "StaticRegexFullMatch": _regex_full_match,
     "StaticRegexReplace": _regex_replace,
     "StridedSlice": _strided_slice,
     "StringJoin": lambda *parts, separator="", **_: _each(lambda *texts: separator.encode().join(texts))(*parts),
-    "StringLower": _each(
-        lambda text: text.decode("utf-8", "surrogateescape").lower().encode("utf-8", "surrogateescape")
-    ),
+    "StringLength": _string_length,
+    "StringLower": _with_case(lambda text: text.lower()),
+    "StringSplitV2": _string_split,
     "StringStrip": _each(lambda text: text.strip(b" \t\n\v\f\r")),
     "StringToHashBucketFast": lambda texts, num_buckets, **_: _each(lambda t: fingerprint(t) % num_buckets, np.int64)(
         texts
@@ -393,15 +526,19 @@ STEPS = {
     "StringToNumber": lambda texts, out_type="float32", **_: _each(
         int if out_type.startswith("int") else float, out_type
     )(texts),
-    "Sub": _binary(np.subtract),
-    "Substr": _each(lambda text, first, count: text[first : first + count] if first >= 0 else text[first:][:count]),
+    "StringUpper": _with_case(lambda text: text.upper()),
+    "Sub": _arithmetic(np.subtract),
+    "Substr": _substr,
     "Sum": _reduce(np.sum),
     "Tanh": _unary(np.tanh),
     "TensorScatterUpdate": _scatter,
     "Tile": lambda values, times, **_: np.tile(values, times.tolist()),
     "Transpose": lambda values, axes, **_: np.transpose(values, axes.tolist()),
     "Unpack": lambda values, num, axis=0, **_: [np.take(values, i, axis=axis) for i in range(num)],
+    "UnsortedSegmentMax": _segments(np.maximum, _lowest),
+    "UnsortedSegmentSum": _segments(np.add, lambda dtype: 0),
     "UpperBound": _search("right"),
+    "Where": lambda values, **_: np.argwhere(values),
     "ZerosLike": _unary(np.zeros_like),
 }
 """Name of a step, as TensorFlow calls it -> its function from arrays and options to an array, or to several."""

@@ -31,7 +31,8 @@ from fullpass.components.ingest.sources.config import CsvSource
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.predict.input_source import InputSource
 from fullpass.preprocessing.columns.raw_columns import RawColumn
-from fullpass.preprocessing.features.history import AGE, list_group
+from fullpass.preprocessing.expressions.syntax_tree import AGE
+from fullpass.preprocessing.features.history import list_group
 from fullpass.preprocessing.values.list_values import flatten, lengths_of
 from fullpass.preprocessing.values.raw_text import RawText
 

@@ -20,6 +20,7 @@ from fullpass.preprocessing.features.feature import BooleanFeature, CategoryFeat
 from fullpass.preprocessing.features.ids import IDENTITY_TOKEN
 from fullpass.preprocessing.features.lists import list_options
 from fullpass.preprocessing.features.output import transformed_name, weight_name
+from fullpass.preprocessing.list_text import list_text
 from fullpass.preprocessing.token_spelling import as_token
 
 
@@ -60,7 +61,10 @@ def _tokens(name: str, feature: CategoryFeature, columns: Columns) -> tf.RaggedT
 
 def separated_tokens(cells: tf.Tensor, separator: str | None) -> tf.RaggedTensor:
     """Returns the tokens between the separators of each cell, without blanks around them and without empty ones."""
-    tokens = tf.ragged.map_flat_values(tf.strings.strip, tf.strings.split(cells, separator))
+    form = list_text(separator)
+    for pattern, replacement in form.replacements:
+        cells = tf.strings.regex_replace(cells, pattern, replacement)
+    tokens = tf.ragged.map_flat_values(tf.strings.strip, tf.strings.split(cells, form.separator))
     return present_tokens(tf.ragged.map_flat_values(token_tensor, tokens))
 
 

@@ -24,8 +24,9 @@ from fullpass.preprocessing.columns.raw_columns import (
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.expressions.expression import Expression, lists_in, parse_expression
 from fullpass.preprocessing.expressions.past_ops import PastColumn
+from fullpass.preprocessing.expressions.syntax_tree import age_column
 from fullpass.preprocessing.expressions.tensor_ops import StringColumn, Value, compute_expression, token_tensor
-from fullpass.preprocessing.features.history import age_column, history_of
+from fullpass.preprocessing.features.history import history_of
 
 _MISSING = float("nan")
 _DTYPES = {"number": tf.float32, "string": tf.string, "vector": tf.float32}

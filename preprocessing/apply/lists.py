@@ -17,6 +17,7 @@ from fullpass.preprocessing.apply.list_tensors import (
 )
 from fullpass.preprocessing.apply.number_chains import MISSING, Quantity, apply_quantities
 from fullpass.preprocessing.apply.vocabulary import with_domain
+from fullpass.preprocessing.expressions.tensor_ops import number_tensor
 from fullpass.preprocessing.features.feature import DurationFeature, NumberFeature
 from fullpass.preprocessing.features.lists import ListOf
 from fullpass.preprocessing.features.output import transformed_name, weight_name
@@ -92,7 +93,10 @@ def quantity_of(name: str, feature: NumberFeature | DurationFeature, values: tf.
 
 def numbers(name: str, feature: NumberFeature, options: ListOf, columns: Columns) -> Rows:
     """Transforms lists of numbers: float32 [batch], or a sparse row of ids after bucketize; and their indicator."""
-    elements = kept_elements(name, columns.elements(feature.column or name, numbers=True), options, columns)
+    lists = columns.elements(feature.column or name, numbers=feature.format is None)
+    if feature.format is not None:
+        lists = lists.with_values(number_tensor(lists.values, feature.format))
+    elements = kept_elements(name, lists, options, columns)
     present = present_elements(elements.values)
     transformed = transform_elements(quantity_of(name, feature, elements.values, columns), elements.kept)
     names = transformed_name(name), weight_name(name)

@@ -11,6 +11,7 @@ from fullpass.preprocessing.apply.number_chains import Quantity, analyze_chain, 
 from fullpass.preprocessing.apply.statistics import Statistics, principal_components
 from fullpass.preprocessing.apply.token_ids import Transformed
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.expressions.tensor_ops import number_tensor
 from fullpass.preprocessing.features.feature import DurationFeature, NumberFeature, VectorFeature
 from fullpass.preprocessing.features.output import transformed_name
 from fullpass.preprocessing.features.transforms import Pca, TransformSpec, VectorZScore, ZScore
@@ -23,7 +24,10 @@ def number(name: str, feature: NumberFeature, columns: Columns) -> dict[str, Tra
     """Transforms a number or a list: float32 [batch], or int64 ids [batch] after bucketize; and its indicator."""
     if feature.list is not None:
         return {**numbers(name, feature, feature.list, columns)}
-    return _quantity(name, feature, columns.number(feature.column or name), columns)
+    column = feature.column or name
+    if feature.format is None:
+        return _quantity(name, feature, columns.number(column), columns)
+    return _quantity(name, feature, number_tensor(columns.string(column).values, feature.format), columns)
 
 
 def duration(name: str, feature: DurationFeature, columns: Columns) -> dict[str, Transformed | Quantity]:

@@ -7,8 +7,10 @@ from typing import Any, Literal
 from fullpass.base.errors import UserError
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.expressions.expression import Expression, counted_lists, lists_in, parse_expression
-from fullpass.preprocessing.features.feature import Feature, TargetFeature
-from fullpass.preprocessing.features.history import age_column, history_of, list_group, lists_of
+from fullpass.preprocessing.expressions.number_text import decimal_sign
+from fullpass.preprocessing.expressions.syntax_tree import age_column
+from fullpass.preprocessing.features.feature import Feature, NumberFeature, TargetFeature
+from fullpass.preprocessing.features.history import history_of, list_group, lists_of
 from fullpass.preprocessing.features.label import Label
 from fullpass.preprocessing.features.lists import list_options, reads_list
 
@@ -32,7 +34,8 @@ class RawColumn:
     image, which TensorFlow must be able to decode. With `many`, any number of numbers or strings: NaN and "" are
     missing elements. separator: splits text into elements. group: the columns of a group have equally many elements in
     a row; its value is the YAML path that declares this. token: the strings are tokens, in records, in requests and for
-    every reader of the column; see `token_spelling`.
+    every reader of the column; see `token_spelling`. decimal: the sign with which numbers of the source or of a request
+    become text.
     """
 
     name: str
@@ -43,6 +46,7 @@ class RawColumn:
     separator: str | None = None
     group: str | None = None
     token: bool = False
+    decimal: str = "."
 
     @property
     def is_single(self) -> bool:
@@ -59,6 +63,7 @@ class _Use:
     many: bool = False
     separator: str | None = None
     group: str | None = None
+    decimal: str = "."
 
 
 def raw_columns(config: PreprocessingConfig) -> dict[str, RawColumn]:
@@ -224,7 +229,8 @@ def _decide(name: str, uses: list[_Use], config: PreprocessingConfig) -> RawColu
         kind = "number" if "number" in firm else "string"
     else:
         kind = "string" if "token" in wants else "number"
-    return _list(name, uses, kind) if any(use.many for use in uses) else RawColumn(name, kind)
+    found = _list(name, uses, kind) if any(use.many for use in uses) else RawColumn(name, kind)
+    return replace(found, decimal="," if any(use.decimal == "," for use in uses) else ".")
 
 
 def _list(name: str, uses: list[_Use], kind: Literal["number", "string"]) -> RawColumn:
@@ -275,9 +281,10 @@ def _uses_of(name: str, feature: Feature) -> Iterator[_Use]:
     by, options, many = f"features.{name}", list_options(feature), reads_list(feature)
     weights = None if options is None else options.weights
     group = by if many and weights is not None else None
+    written = feature.format if isinstance(feature, NumberFeature) and feature.format is not None else "1234.5"
     for column, wants in feature.column_types(name).items():
         separator = options.separator if many and options is not None else None
-        yield _Use(column, wants, by, feature.vector_size(), many, separator, group)
+        yield _Use(column, wants, by, feature.vector_size(), many, separator, group, decimal_sign(written))
     if weights is not None:
         yield _Use(weights, "number", f"{by}.list.weights", many=True, group=group)
     for transform in getattr(feature, "transforms", ()):

@@ -26,10 +26,10 @@ from fullpass.preprocessing.expressions.syntax_tree import (
     ExpressionError,
     Membership,
     Node,
+    age_column,
     error_at,
     walk,
 )
-from fullpass.preprocessing.features.history import age_column
 
 __all__ = [
     "Expression",

@@ -215,7 +215,10 @@ _FUNCTIONS = (
         "The text as a decimal number (1.5, -2e3), without surrounding blanks; missing if the text is not a number or "
         'is longer than 31 characters. `like` is an example of how the numbers are written: "$1,234.5", "1.234,5 €", '
         '"12,34,567.5", "1 234,5", "1234.5%", "1234.5K" (also M, B, T), "1,234.5+", "1234.5 kg"; the signs around the '
-        "digits may be absent, and (5) is -5.",
+        'digits may be absent, (5) is -5, and an apostrophe before the number is skipped. "1234.5-" has the minus '
+        'behind the digits; "<1234.5" or "~1234.5" a sign before them, and <0.5 is 0.5; "1234.5±0.1" an uncertainty '
+        'and "1234.5[1]" a note, which are left out. "2h 10m", "PT2H10M", "hh:mm", "hh:mm:ss" and "mm:ss" are '
+        "durations in minutes, 5'11\" is a length in inches.",
     ),
     Function("lower", (_TEXT,), "string", "In lower or upper case (Unicode)."),
     Function("upper", (_TEXT,), "string", "In lower or upper case (Unicode)."),

@@ -25,11 +25,11 @@ from fullpass.preprocessing.expressions.syntax_tree import (
     ExpressionError,
     Membership,
     Node,
+    age_column,
     error_at,
     too_deep,
     walk,
 )
-from fullpass.preprocessing.features.history import age_column
 from fullpass.preprocessing.spec import FLOAT32_MAX
 
 _TOKEN = re.compile(

@@ -10,7 +10,19 @@ MAX_LENGTH = 10_000
 MAX_DEPTH = 100
 """Largest number of nesting levels; keeps recursion over a tree far below Python's limit."""
 
+AGE = "at"
+"""The list of every history that is there whatever its columns are: how many seconds before the row an event was."""
 _SHOWN_BEFORE, _SHOWN_AFTER = 60, 40
+
+
+def age_column(column: str) -> str:
+    """Returns the list with the ages of the events, given any list of the same history.
+
+    Example:
+        >>> age_column("trips.fare")
+        'trips.at'
+    """
+    return f"{column.partition('.')[0]}.{AGE}"
 
 
 class ExpressionError(UserError):

@@ -212,16 +212,26 @@ def _haversine(lat1: tf.Tensor, lon1: tf.Tensor, lat2: tf.Tensor, lon2: tf.Tenso
     return tf.where(on_earth, tf.cast(distance, tf.float32), _MISSING)
 
 
-def _read_number(text: tf.Tensor, like: str | None = None) -> tf.Tensor:
+def number_tensor(text: tf.Tensor, like: str | None = None) -> tf.Tensor:
+    """Returns the numbers in texts as float32, NaN where there is none; see `number_text`."""
     text = tf.strings.strip(text)
-    if like is not None:
-        form = number_text(like)
-        text = tf.where(tf.strings.regex_full_match(text, form.pattern), text, "")
-        for pattern, replacement in form.replacements:
-            text = tf.strings.regex_replace(text, pattern, replacement)
-    short = tf.strings.length(text) <= LONGEST_NUMBER
-    fits = short & tf.strings.regex_full_match(text, NUMBER)
-    return tf.where(fits, tf.strings.to_number(tf.where(fits, text, "0"), tf.float32), _MISSING)
+    if like is None:
+        return tf.cast(_number_of(text), tf.float32)
+    form = number_text(like)
+    fits = tf.strings.regex_full_match(text, form.pattern)
+    for pattern, replacement in form.replacements:
+        text = tf.strings.regex_replace(text, pattern, replacement)
+    parts = [text]
+    if len(form.units) > 1:
+        parts = [tf.strings.regex_replace(text, *form.part(index)) for index in range(len(form.units))]
+    number = functools.reduce(tf.add, [unit * _number_of(p) for unit, p in zip(form.units, parts, strict=True)])
+    return tf.where(fits, tf.cast(number, tf.float32), _MISSING)
+
+
+def _number_of(text: tf.Tensor) -> tf.Tensor:
+    """Returns float64, as Python reads the text, so that all readers round once to the same float32."""
+    fits = (tf.strings.length(text) <= LONGEST_NUMBER) & tf.strings.regex_full_match(text, NUMBER)
+    return tf.where(fits, tf.strings.to_number(tf.where(fits, text, "0"), tf.float64), np.nan)
 
 
 def _substr(text: tf.Tensor, start: int, length: int | None = None) -> tf.Tensor:
@@ -271,7 +281,7 @@ NULL_PROPAGATING: Mapping[str, Callable[..., tf.Tensor]] = MappingProxyType(
         "min": lambda *numbers: functools.reduce(tf.minimum, numbers),
         "max": lambda *numbers: functools.reduce(tf.maximum, numbers),
         "haversine": _haversine,
-        "number": _read_number,
+        "number": number_tensor,
         "lower": lambda text: tf.strings.lower(text, encoding="utf-8"),
         "upper": lambda text: tf.strings.upper(text, encoding="utf-8"),
         "strip": tf.strings.strip,

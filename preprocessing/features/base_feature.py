@@ -6,12 +6,21 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, model_validator
 
 from fullpass.preprocessing.dates.date_format import compile_format
+from fullpass.preprocessing.expressions.number_text import wrong_like
 from fullpass.preprocessing.features.output import Output, dense_output
 from fullpass.preprocessing.spec import Name, Spec
+
+
+def _accepted_example(like: str) -> str:
+    if wrong := wrong_like(like):
+        raise ValueError(f"must be {wrong}. Received: {like!r}.")
+    return like
+
 
 ComputeAt = Literal["transform", "input", "model"]
 """transform: once, when examples are written. input: on the raw columns, by the input function of training. model: on
 the raw columns, in the training step itself."""
+WrittenNumberFormat = Annotated[Name, AfterValidator(_accepted_example)]
 WrittenDateFormat = Annotated[Name, AfterValidator(lambda text: compile_format(text).text)]
 
 

@@ -6,12 +6,10 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field, model_validator
 
+from fullpass.preprocessing.expressions.syntax_tree import AGE, age_column
 from fullpass.preprocessing.features.base_feature import WrittenDateFormat
 from fullpass.preprocessing.features.lists import LONGEST_LIST
 from fullpass.preprocessing.spec import Duration, Name, Spec, microseconds
-
-AGE = "at"
-"""The list of every history that is there whatever its columns are: how many seconds before the row an event was."""
 
 
 class History(Spec):
@@ -73,16 +71,6 @@ def _plain_names(histories: dict[str, History]) -> dict[str, History]:
 
 
 Histories = Annotated[dict[Name, History], AfterValidator(_plain_names)]
-
-
-def age_column(column: str) -> str:
-    """Returns the list with the ages of the events, given any list of the same history.
-
-    Example:
-        >>> age_column("trips.fare")
-        'trips.at'
-    """
-    return f"{column.partition('.')[0]}.{AGE}"
 
 
 def list_group(history: str) -> str:

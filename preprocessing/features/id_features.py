@@ -28,6 +28,7 @@ company: category                  # a vocabulary of train's values, one OOV buc
 payment: {type: category, vocabulary: {tokens: [cash, card], oov_buckets: 2}, encoding: one_hot}
 zone: {type: category, identity: {size: 78}, encoding: {embedding: 8}}
 genres: {type: category, separator: "|", lowercase: true, hash: {buckets: 500}}
+cast: {type: category, separator: "['a', 'b']"}   # text such as ['Ann Lee', "O'Hara"]
 tags: {type: category, list: {max_length: 20, weights: scores}}
 """
     computed_by: ClassVar = "category.category"
@@ -35,7 +36,8 @@ tags: {type: category, list: {max_length: 20, weights: scores}}
 
     type: Literal["category"]
     separator: Name | None = None
-    """Splits a cell into values, without blanks around them and empty ones."""
+    """Splits a cell into values, without blanks around them and empty ones. An example of a list, `"['a', 'b']"`,
+    stands for lists as Python or JSON writes them: items without quotes; a comma in quotes splits none."""
     list: OptionalList = None
     """A list (docs/lists.md); with `separator`, options for the values of a cell."""
     lowercase: Flag = False

@@ -7,6 +7,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from fullpass.preprocessing.features.forecast import Forecast, ShiftedLabel, label_column, shifted_label
+from fullpass.preprocessing.list_text import split_items
 from fullpass.preprocessing.spec import Fraction, Name, Real, Spec
 from fullpass.preprocessing.token_spelling import as_token, distinct_tokens
 
@@ -37,7 +38,7 @@ def classes_in_cell(cell: str, separator: str | None) -> tuple[str, ...]:
         >>> classes_in_cell("red| tall||red", "|")
         ('red', 'tall')
     """
-    parts = (part.strip(" \t\n\r\v\f") for part in cell.split(separator or None))
+    parts = (part.strip(" \t\n\r\v\f") for part in split_items(cell, separator))
     return tuple(dict.fromkeys(part for part in parts if part))
 
 
@@ -60,7 +61,7 @@ class Label(Spec):
     any other is no label."""
     forecast: Forecast | None = None
     separator: Name | None = None
-    """Multilabel: separator of the classes in a cell."""
+    """Multilabel: separator of the classes in a cell, or an example of a list, `"['a', 'b']"`, as in a category."""
     weight: Name | None = None
     """Number column with the weight of each row; missing or negative is 0."""
     class_weights: Literal["balanced"] | dict[str, Annotated[Real, Field(gt=0)]] | None = None

@@ -69,7 +69,8 @@ class ListOf(Spec):
     weights: Name | None = None
     """A second list column with a weight for each element, for mean, sum and sqrt_n; a missing weight is 1."""
     separator: Name | None = None
-    """Splits the text of a cell, if the source has no lists. A category has `separator` beside `list` instead."""
+    """Splits the text of a cell, if the source has no lists; or an example of a list, `"[1, 2]"`. A category has
+    `separator` beside `list` instead."""
 
     @model_validator(mode="after")
     def _encodes(self) -> "ListOf":

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from fullpass.preprocessing.features.base_feature import BaseFeature, WrittenDateFormat
+from fullpass.preprocessing.features.base_feature import BaseFeature, WrittenDateFormat, WrittenNumberFormat
 from fullpass.preprocessing.features.ids import Encoding
 from fullpass.preprocessing.features.lists import OptionalList, list_options, refuse_attention, refuse_order
 from fullpass.preprocessing.features.output import Output, dense_output, ids_output
@@ -84,13 +84,23 @@ fare: number                       # missing as the mean, then z_score
 trip_miles: {type: number, missing: median, indicator: true, transforms: [{clip: {min: 0, max: 100}}, log1p, z_score]}
 latitude: {type: number, column: pickup_latitude, transforms: [{bucketize: {buckets: 10}}]}
 prices: {type: number, list: {max_length: 50, keep: last, pooling: max}}
+amount: {type: number, format: "1.234,5-"}     # text such as 27,41- for -27.41
+runtime: {type: number, format: "2h 10m"}      # minutes
 """
     computed_by: ClassVar = "quantities.number"
     column_holds: ClassVar = "number"
 
     type: Literal["number"]
+    format: WrittenNumberFormat | None = None
+    """How the numbers are written, by an example, if they are text: any `like` of `number(text, like)`, such as
+    "$1,234.5", "1.234,5-", "1234.5%", "<1234.5" or "2h 10m" (docs/expressions.md). Durations are minutes, feet and
+    inches are inches. A cell that is written otherwise is missing; a request may also hold numbers."""
     list: OptionalList = None
     """A list of any length (docs/lists.md)."""
+
+    def column_types(self, name: str) -> dict[str, str]:
+        """Returns column -> type: of text, if the numbers have a format."""
+        return {self.column or name: "number" if self.format is None else "string"}
 
     @model_validator(mode="after")
     def _pools_numbers(self) -> "NumberFeature":

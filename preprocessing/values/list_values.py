@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fullpass.preprocessing.features.lists import LONGEST_LIST
+from fullpass.preprocessing.list_text import list_text
 from fullpass.preprocessing.values.arrow_text import as_mask, null_where
 
 Problems = tuple[tuple[np.ndarray, str], ...]
@@ -42,10 +43,14 @@ def sole_values(lists: pa.Array) -> pa.Array:
 
 
 def split_text(column: pa.Array, separator: str, *, strip: bool) -> pa.Array:
-    """Splits text into lists at the separator; an empty text becomes an empty list."""
-    text = column.cast(pa.string())
+    """Splits text into lists at the separator (`list_text`); an empty text becomes an empty list."""
+    form, text = list_text(separator), column.cast(pa.string())
+    for pattern, replacement in form.replacements:
+        text = pc.replace_substring_regex(text, pattern, replacement)
     text = null_where(pc.equal(pc.utf8_trim_whitespace(text), ""), text)
-    lists = pc.split_pattern(text, separator)
+    if form.replacements:
+        text = pc.utf8_rtrim(text, form.separator)
+    lists = pc.split_pattern(text, form.separator)
     if not strip:
         return lists
     ends = pa.array(np.concatenate([[0], np.cumsum(lengths_of(lists))]).astype(np.int32))

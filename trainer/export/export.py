@@ -22,6 +22,7 @@ import tensorflow as tf
 
 from fullpass.base import state_file
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.list_text import list_text
 from fullpass.trainer.export.export_files import (
     DESCRIPTION,
     EXTRA,
@@ -85,7 +86,7 @@ def _describe(served: Served, name: str, source: Mapping[str, Any]) -> dict[str,
         "name": name,
         "task": served.label.task,
         "label": served.label.column,
-        **({"separator": served.label.separator} if served.label.task == "multilabel" else {}),
+        **({"separator": list_text(served.label.separator).joined_by} if served.label.task == "multilabel" else {}),
         "classes": list(served.names),
         "levels": list(served.levels),
         "columns": columns,

@@ -39,6 +39,7 @@ from fullpass.preprocessing.apply.transform_graph import TransformGraph, missing
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN, feature_names, input_name
 from fullpass.preprocessing.columns.raw_columns import ROW_BITS, SPAN_FILE_BITS, RawColumn, request_columns
 from fullpass.preprocessing.features.label import Label
+from fullpass.preprocessing.list_text import list_text
 from fullpass.trainer.config import TrainingSpec
 from fullpass.trainer.export.eval_scores import scores_of
 from fullpass.trainer.export.export_files import SERVING_DEFAULT, SERVING_FEATURES, SERVING_RAW, TRANSFORM_FEATURES
@@ -222,7 +223,7 @@ def _outputs(served: Served, logits: tf.Tensor) -> dict[str, tf.Tensor]:
     if task == "multilabel":
         chosen, counts = tf.where(probabilities >= 0.5)[:, 1], tf.math.count_nonzero(probabilities >= 0.5, axis=1)
         chosen = tf.RaggedTensor.from_row_lengths(tf.gather(names, chosen), counts, validate=False)
-        prediction = tf.strings.reduce_join(chosen, axis=-1, separator=served.label.separator)
+        prediction = tf.strings.reduce_join(chosen, axis=-1, separator=list_text(served.label.separator).joined_by)
     elif served.threshold is not None:
         prediction = tf.gather(names, tf.cast(probabilities[:, 1] > served.threshold, tf.int32))
     else:

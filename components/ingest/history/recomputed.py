@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from fullpass.components.ingest.joins.join_index import Keys
 from fullpass.components.ingest.readers.reader import Reading, Rows
-from fullpass.preprocessing.features.history import AGE, History
+from fullpass.preprocessing.expressions.syntax_tree import AGE
+from fullpass.preprocessing.features.history import History
 
 SAMPLE = "sample.json"
 _ENTITIES = 20

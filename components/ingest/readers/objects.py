@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fullpass.components.ingest.readers.reader import Reading, Rows
 from fullpass.components.ingest.readers.row_hash import table_of_dicts
@@ -33,11 +34,12 @@ def table_of(rows: Sequence[Mapping[str, Any]], reading: Reading) -> pa.Table:
         if column not in reading.seen and any(value is not _ABSENT for value in values):
             reading.seen.add(column)
         values = [None if value is _ABSENT else value for value in values]
-        arrays.append(array_of(values, numbers=reading.columns[column].type == "number"))
+        raw = reading.columns[column]
+        arrays.append(array_of(values, numbers=raw.type == "number", decimal=raw.decimal))
     return pa.table(arrays, names=list(reading.columns))
 
 
-def array_of(values: Iterable[Any], *, numbers: bool = False) -> pa.Array:
+def array_of(values: Iterable[Any], *, numbers: bool = False, decimal: str = ".") -> pa.Array:
     """Returns values as one Arrow array.
 
     Values of several types all become text. If one of them is a list, all become lists, and a single value becomes a
@@ -45,6 +47,7 @@ def array_of(values: Iterable[Any], *, numbers: bool = False) -> pa.Array:
 
     Args:
         numbers: Whether they are read as numbers: then true is 1 beside other types, as it is in a column of booleans.
+        decimal: The sign with which fractions beside other types become text.
 
     Raises:
         UnicodeEncodeError: A text contains half a character (a lone surrogate).
@@ -56,20 +59,21 @@ def array_of(values: Iterable[Any], *, numbers: bool = False) -> pa.Array:
         raise
     except (pa.ArrowException, OverflowError, ValueError, TypeError):
         if any(isinstance(value, list | tuple) for value in values):
-            lists = [_texts(value) for value in values]
+            lists = [_texts(value, decimal) for value in values]
             nested = any(isinstance(item, list) for one in lists for item in one or ())
             if nested:
                 lists = [None if one is None else [i if isinstance(i, list) else [i] for i in one] for one in lists]
             return pa.array(lists, type=pa.list_(pa.list_(pa.string()) if nested else pa.string()))
         if numbers:
             values = [int(value) if isinstance(value, bool) else value for value in values]
-        return pa.array(_as_texts(values), type=pa.string())
+        return pa.array(_as_texts(values, decimal), type=pa.string())
 
 
-def _as_texts(values: Sequence[Any]) -> list[str | None]:
+def _as_texts(values: Sequence[Any], decimal: str) -> list[str | None]:
     """Returns values as texts, which do not depend on each other: numbers as `arrow_text.to_text` writes them."""
     floats = pa.array([value for value in values if isinstance(value, float)], pa.float64())
-    written = iter(to_text(floats, strip=False, missing=())[0].to_pylist())
+    texts, _ = to_text(floats, strip=False, missing=())
+    written = iter(pc.replace_substring(texts, ".", decimal).to_pylist())
     return [next(written) if isinstance(value, float) else _as_text(value) for value in values]
 
 
@@ -106,12 +110,14 @@ def _look_up(row: Mapping[str, Any], column: str) -> Any:
     return _look_up(nested, inner) if isinstance(nested, Mapping) else _ABSENT
 
 
-def _texts(value: Any) -> list[Any] | None:
+def _texts(value: Any, decimal: str) -> list[Any] | None:
     """Returns the texts of a list; an inner list becomes a list of texts."""
     if value is None:
         return None
     if not isinstance(value, list | tuple):
-        return _as_texts([value])
+        return _as_texts([value], decimal)
     if not any(isinstance(item, list | tuple) for item in value):
-        return _as_texts(value)
-    return [_as_texts(item) if isinstance(item, list | tuple) else _as_texts([item])[0] for item in value]
+        return _as_texts(value, decimal)
+    return [
+        _as_texts(item, decimal) if isinstance(item, list | tuple) else _as_texts([item], decimal)[0] for item in value
+    ]

@@ -20,7 +20,7 @@ from fullpass.components.ingest.spans.span_pattern import Unit, parse_span, rang
 from fullpass.components.ingest.spans.spans import LATEST, Window, find_window, has_spans, span_unit
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
-from fullpass.preprocessing.features.history import AGE
+from fullpass.preprocessing.expressions.syntax_tree import AGE
 
 _PATH: Keys = ("data", "source", "path")
 _SEPARATORS = ("\t", ";", "|", ",")

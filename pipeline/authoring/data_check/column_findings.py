@@ -15,7 +15,7 @@ from fullpass.pipeline.authoring.profile.date_formats import find_dates
 from fullpass.pipeline.authoring.profile.images import BROKEN
 from fullpass.pipeline.authoring.profile.number_profile import SURE_WORDS, missing_tokens
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, exact_number, same_number
-from fullpass.pipeline.authoring.profile.written_numbers import several_units
+from fullpass.pipeline.authoring.profile.written_numbers import find_form, several_units
 from fullpass.preprocessing.columns.raw_columns import numbers_read_as_tokens
 from fullpass.preprocessing.dates.date_format import MICROSECONDS_PER_DAY
 from fullpass.preprocessing.dates.read_dates import read_dates
@@ -26,12 +26,14 @@ from fullpass.preprocessing.features.feature import (
     CategoryFeature,
     DateFeature,
     DurationFeature,
+    NumberFeature,
     TextFeature,
 )
 from fullpass.preprocessing.features.history import lists_of
 from fullpass.preprocessing.features.ids import Vocabulary
 from fullpass.preprocessing.values.convert import Converted, convert_raw, read_numbers
 from fullpass.preprocessing.values.list_values import is_list, length_mismatch
+from fullpass.preprocessing.values.written_values import read_written
 
 _SOME, _MOST = 0.01, 0.5
 _UNIQUE, _FEWEST_ROWS = 0.9, 100
@@ -64,7 +66,7 @@ def check_numbers(sampled: SampledData) -> Iterator[Finding]:
             _, wrong = read_numbers(cells, missing=missing, decimal=text.decimal)
         if share := int(wrong.sum()) / max(len(wrong), 1):
             tokens = missing_tokens(values)
-            fix = " Write type: category, or read them with an expression: number(...) under data.derive."
+            fix = " Write type: category, or how they are written: `format` of the number feature."
             if tokens:
                 fix = f" If {in_quotes(tokens[:3])} means missing, add it to data.source.missing."
             what = f"column {name}: {share:.2%} of cells are no number{such_as(values, np.isnan(values.numbers))}."
@@ -227,6 +229,18 @@ def check_booleans(sampled: SampledData) -> Iterator[Finding]:
             what = f"column {column}: {{share}} of values are neither true nor false"
             fix = "count as missing. Name them under `true` and `false`, or write type: category."
             yield from _unfit(keys, values, wrong, what, fix)
+
+
+def check_written_numbers(sampled: SampledData) -> Iterator[Finding]:
+    """Written numbers fit their format."""
+    for keys, feature, column, values in sampled.features():
+        if isinstance(feature, NumberFeature) and feature.format is not None:
+            wrong = np.isnan(read_written(values.texts, feature.format))
+            found = find_form(values) if wrong.any() else None
+            fits = found is not None and found.like != feature.format
+            fix = f"They fit {found.like}." if found and fits else "Give the format they are written in."
+            what = f"column {column}: {{share}} of values are not written like {feature.format}"
+            yield from _unfit(keys, values, wrong, what, f"count as missing. {fix}")
 
 
 def check_dates(sampled: SampledData) -> Iterator[Finding]:

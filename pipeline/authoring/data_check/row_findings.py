@@ -21,10 +21,11 @@ from fullpass.pipeline.authoring.profile.leaks import indicators_of_label, stron
 from fullpass.pipeline.authoring.profile.number_profile import profile_numbers
 from fullpass.pipeline.authoring.profile.sample import row_keys
 from fullpass.pipeline.authoring.profile.strength import Target
-from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
+from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_computed
 from fullpass.preprocessing.dates.read_dates import read_dates
 from fullpass.preprocessing.features.feature import DateFeature, Feature, NumberFeature
 from fullpass.preprocessing.features.label import Label
+from fullpass.preprocessing.values.written_values import read_written
 
 _FEW_EVAL_ROWS = 100
 _MANY_DUPLICATES = 0.01
@@ -283,6 +284,9 @@ def check_leaks(sampled: SampledData) -> Iterator[Finding]:
 
 
 def _as_read(name: str, values: ValueCounts, feature: Feature) -> ColumnProfile:
+    if isinstance(feature, NumberFeature) and feature.format is not None:
+        read = values.per_row(read_written(values.texts, feature.format)).astype(np.float32)
+        return ColumnProfile(name, "number", "", count_computed(read))
     if isinstance(feature, NumberFeature):
         return ColumnProfile(name, "number", "", values)
     if isinstance(feature, DateFeature):

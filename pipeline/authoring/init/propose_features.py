@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fullpass.pipeline.authoring.init.yaml_text import YamlLine
-from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, shown, words_of
+from fullpass.pipeline.authoring.profile.column_profile import FEW_VALUES, ColumnProfile, shown, words_of
 from fullpass.pipeline.authoring.profile.date_formats import differing_parts
 from fullpass.pipeline.authoring.profile.number_profile import NumberProfile
 from fullpass.pipeline.authoring.profile.strength import Strength
@@ -17,7 +17,7 @@ _SKEWED = 2.0
 _OFTEN_MISSING = 0.01
 _HARDLY_NEGATIVE = 0.01
 _OFTEN_BEFORE = 0.05
-_MANY_VALUES, _VERY_MANY_VALUES = 32, 200
+_VERY_MANY_VALUES = 200
 _TOP_K = 10_000
 _OFTEN = 0.02
 _MANY_PIXELS = 3_000_000
@@ -78,7 +78,7 @@ def _positions(
     found = {}
     for column in columns:
         numbers, name = column.numbers, words_of(column.name)
-        if column.kind == "number" and numbers is not None and name.intersection(words):
+        if column.kind == "number" and column.like is None and numbers is not None and name.intersection(words):
             if -limit <= numbers.low and numbers.high <= limit:
                 found[name.difference(words)] = column
     return found
@@ -86,11 +86,11 @@ def _positions(
 
 def _number(column: ColumnProfile) -> tuple[str, Any]:
     numbers = column.numbers
+    fields: dict[str, Any] = {} if column.like is None else {"format": column.like}
     if numbers is None:
-        return "numbers", "number"
+        return "numbers", {"type": "number", **fields} if fields else "number"
     transforms, why = _transforms(numbers)
     missing, is_usual = column.values.missing_share, transforms == ["z_score"]
-    fields: dict[str, Any] = {}
     if missing >= _OFTEN_MISSING or (missing and not is_usual):
         fields["missing"] = "median"
     if missing >= _OFTEN_MISSING:
@@ -98,7 +98,10 @@ def _number(column: ColumnProfile) -> tuple[str, Any]:
     if not is_usual:
         fields["transforms"] = transforms
     what = f"{numbers.low:.6g} to {numbers.high:.6g}, median {numbers.median:.6g}"
-    what += f"; {column.bad:.2%} are no number and set aside" if column.bad else ""
+    if column.like is not None:
+        what = f"{column.why}: {what}"
+    elif column.bad:
+        what += f"; {column.bad:.2%} are no number and set aside"
     return f"{what}; {why}" if why else what, {"type": "number", **fields} if fields else "number"
 
 
@@ -123,7 +126,7 @@ def _transforms(numbers: NumberProfile) -> tuple[list[Any], str]:
 def _category(column: ColumnProfile) -> tuple[str, Any]:
     values = column.values
     fields: dict[str, Any] = {"top_k": _TOP_K} if values.distinct > _VERY_MANY_VALUES else {}
-    if values.distinct > _MANY_VALUES:
+    if values.distinct > FEW_VALUES:
         fields |= {"min_count": 5 if values.present >= 1000 else 2, "oov_buckets": 4}
     share = values.counts[0] / values.present if values.present else 0.0
     what = f"{values.distinct:,} value{'s' * (values.distinct != 1)}"

@@ -218,10 +218,12 @@ def named_columns(label: str | None) -> frozenset[str]:
 
 def number_expression(column: ColumnProfile) -> str:
     """Returns the expression that reads a number from text, such as "$1,250"."""
-    if column.like is None:
+    like = column.like or ("1234,5" if column.values.decimal == "," else None)
+    if like is None:
         return f"number({quoted(column.name)})"
-    quote = "'" if '"' in column.like else '"'
-    return f"number({quoted(column.name)}, {quote}{column.like}{quote})"
+    quote = "'" if '"' in like and "'" not in like else '"'
+    written = like.replace('"', r"\"") if quote == '"' else like
+    return f"number({quoted(column.name)}, {quote}{written}{quote})"
 
 
 def quoted(name: str) -> str:

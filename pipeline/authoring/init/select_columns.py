@@ -14,7 +14,7 @@ from fullpass.pipeline.authoring.init.propose_features import (
     position_pairs,
     seconds_between,
 )
-from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, evaluated, number_expression, quoted, unique
+from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, evaluated, quoted, unique
 from fullpass.pipeline.authoring.init.yaml_text import YamlLine
 from fullpass.pipeline.authoring.profile import leaks
 from fullpass.pipeline.authoring.profile.column_profile import (
@@ -40,6 +40,7 @@ from fullpass.pipeline.authoring.profile.text_encodings import MeasuredText, mea
 from fullpass.preprocessing.config import ColumnType
 from fullpass.preprocessing.expressions.expression import parse_expression
 from fullpass.preprocessing.values.list_values import lengths_of
+from fullpass.preprocessing.values.written_values import read_written
 
 _MOST_SUMS = 10
 _FEWEST_CODES, _MOST_CODES = 3, 100
@@ -137,7 +138,7 @@ def select_columns(profile: SourceProfile, chosen: ChosenLabel) -> SelectedColum
 def _consider(column: ColumnProfile, profile: SourceProfile, chosen: ChosenLabel, selection: SelectedColumns) -> None:
     if column.kind == "written_number":
         if column.name not in chosen.reads:
-            _read_number(column, profile, chosen, selection)
+            _read_number(column, chosen, selection)
     elif not is_usable(column):
         why = _WHY_NOT.get(column.kind, "{why}").format(why=column.why) + column.remark
         selection.left_out.append(YamlLine(column.name, _COULD_BE.get(column.kind), why))
@@ -174,21 +175,16 @@ def _as_category(column: ColumnProfile, chosen: ChosenLabel) -> ColumnProfile:
     return column
 
 
-def _read_number(
-    column: ColumnProfile, profile: SourceProfile, chosen: ChosenLabel, selection: SelectedColumns
-) -> None:
-    try:
-        formula = number_expression(column)
-    except UserError as error:
-        selection.left_out.append(YamlLine(column.name, None, str(error)))
+def _read_number(column: ColumnProfile, chosen: ChosenLabel, selection: SelectedColumns) -> None:
+    like = column.like or f"1234{column.values.decimal}5"
+    number = profile_computed(
+        column.name, column.values.per_row(read_written(column.values.texts, like)).astype(np.float32)
+    )
+    if not is_usable(number):
+        selection.left_out.append(YamlLine(column.name, None, f"{column.why}: {number.why}"))
         return
-    taken = [c.name for c in profile.columns] + [line.name for line in selection.derive] + [chosen.column.name]
-    name = unique(f"{column.name}_number", taken)
-    number = profile_computed(name, evaluated(parse_expression(formula), profile, {column.name: "string"}))
-    selection.derive.append(YamlLine(name, formula, f"{column.name}: {column.why}"))
-    selection.types[column.name] = "string"
-    if is_usable(number):
-        selection.features.append(FeatureCandidate(number, leaks.strongest_aspect(number, chosen.target)))
+    number = replace(number, kind="number", like=like, why=column.why, caution=column.caution)
+    selection.features.append(FeatureCandidate(number, leaks.strongest_aspect(number, chosen.target)))
 
 
 def _leave_out_inputs_of_label(chosen: ChosenLabel, selection: SelectedColumns) -> None:

@@ -21,11 +21,16 @@ from fullpass.pipeline.authoring.profile.value_counts import (
 )
 from fullpass.pipeline.authoring.profile.written_numbers import (
     WrittenNumbers,
+    find_sums,
     find_written,
     list_separator,
+    number_forms,
     several_units,
+    written_lists,
 )
+from fullpass.preprocessing.expressions.number_text import written_unit
 from fullpass.preprocessing.features.feature import BooleanFeature
+from fullpass.preprocessing.list_text import LIST_EXAMPLE
 from fullpass.preprocessing.values.arrow_text import as_mask, to_text
 from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of
 
@@ -43,6 +48,8 @@ _CODE = ID_WORDS | frozenset(
 )
 _LARGEST = {"month": 12, "mnth": 12, "mth": 12, "weekday": 7, "wday": 7, "dow": 7, "day": 31, "hour": 24, "hr": 24}
 """Word for a part of a date -> largest value of that part. A larger number is a count, of days or hours for example."""
+_DURATIONS = frozenset("duration runtime elapsed length lap runtimes durations playtime pace".split())
+"""Words in names of durations, which are written like times of a day."""
 COUNT_WORDS = frozenset("num count number n total amount qty quantity age price size length width weight".split())
 _IMAGE = re.compile(r"\.(jpe?g|png|gif|bmp|webp|tiff?)$", re.IGNORECASE)
 _WITHOUT_BLANKS = re.compile(
@@ -53,6 +60,11 @@ _LETTERS_PER_WORD = 2
 _FEW_ROWS = 20
 _MOST_CODES = 0.5
 _LARGE_CODE = 1e9
+FEW_VALUES = 32
+"""Up to so many different values, `init` gives each an id of its own."""
+_E_CODE = re.compile(r"([0-9]+)[eE][0-9]+")
+_PHONE = re.compile(r"\+[0-9]{7,15}")
+_FEWEST_E_CODES = 2
 _FEW_SPELLINGS = 100
 """Up to so many different values, digits that write one number in two ways are codes, such as versions."""
 _NEARLY_ALL, _NEARLY_UNIQUE = 0.95, 0.9
@@ -100,12 +112,25 @@ def profile_column(name: str, values: ValueCounts) -> ColumnProfile:
     """
     if values.distinct <= 1:
         return _of_one_value(name, values)
+    is_duration = bool(words_of(name) & _DURATIONS)
+    if is_duration and (written := find_sums(values, is_duration=True)) is not None:
+        return _of_written(name, values, written)
     if (dates := find_dates(values, name)) is not None:
         also = f", or {dates.ambiguous}: no day is above 12" if dates.ambiguous else ""
         return ColumnProfile(name, "date", f"dates as {dates.format}{also}", values, dates=dates, bad=1 - dates.share)
     words = {text.lower() for text in values.texts}
     if words <= {*BOOLEAN.true, *BOOLEAN.false} and words & set(BOOLEAN.true) and words & set(BOOLEAN.false):
         return ColumnProfile(name, "boolean", f"only {' and '.join(sorted(values.texts[:2]))}", values)
+    if (lists := written_lists(values)) == "items":
+        why = f"lists such as {shown(max(values.texts[:2], key=len))}"
+        return ColumnProfile(name, "categories", why, values, separator=LIST_EXAMPLE)
+    if lists is not None:
+        why = "lists of objects or lists, written as text: write one value per object to learn from them"
+        return ColumnProfile(name, "unreadable", why, values)
+    if _are_e_codes(values):
+        return _id_or_category(name, values, "digits, some with an E among them, are codes")
+    if (written := find_sums(values)) is not None:
+        return _of_written(name, values, written)
     if (separator := list_separator(values)) is not None:
         why = f"several values per cell, split by {'a blank' if separator == ' ' else separator.strip()}"
         return ColumnProfile(name, "categories", why, values, separator=separator)
@@ -116,8 +141,14 @@ def profile_column(name: str, values: ValueCounts) -> ColumnProfile:
         return ColumnProfile(name, "unreadable", why, values)
     column = _of_text(name, values)
     units = several_units(values) if column.kind != "written_number" else ""
-    caution = f"numbers in several units ({units}); write all in one to learn from them" if units else ""
-    return replace(column, caution=caution)
+    if units:
+        return replace(column, caution=f"numbers in several units ({units}); write all in one to learn from them")
+    is_rare = column.kind in ("id", "text") or (column.kind == "category" and values.distinct > FEW_VALUES)
+    forms = number_forms(values) if is_rare else ""
+    caution = (
+        f"mostly digits, in the forms {forms}, which are not read as numbers (9 is for digits); derive them if they are"
+    )
+    return replace(column, caution=caution if forms else "")
 
 
 def profile_computed(name: str, result: np.ndarray) -> ColumnProfile:
@@ -166,6 +197,8 @@ def _of_numbers(name: str, values: ValueCounts) -> ColumnProfile:
     whole = numbers if not bad else None  # A category with another value than numbers is one of texts.
     if any(text.startswith("0") and text[1:].isdecimal() for text in values.texts):
         return _id_or_category(name, values, "digits with leading zeros are codes")
+    if values.share(values.where(lambda text: _PHONE.fullmatch(text) is not None)) >= _NEARLY_ALL:
+        return _id_or_category(name, values, "a plus and digits are phone numbers or codes")
     if numbers.whole and words & ID_WORDS and hardly_repeats(values):
         return ColumnProfile(name, "id", "a different whole number in nearly every row", values, numbers)
     most = _NEARLY_UNIQUE if words & ID_WORDS else _MOST_CODES
@@ -187,6 +220,18 @@ def _of_numbers(name: str, values: ValueCounts) -> ColumnProfile:
     return ColumnProfile(name, "number", "numbers", values, numbers, caution=caution)
 
 
+def _are_e_codes(values: ValueCounts) -> bool:
+    """Returns whether 84E42 is a code: among digits alone, without a point or sign, and no power such as 5E3."""
+    found = [(text, _E_CODE.fullmatch(text)) for text in values.texts]
+    if not all(match or text.isdecimal() for text, match in found):
+        return False
+    codes = [(match, rows) for (_, match), rows in zip(found, values.counts.tolist(), strict=True) if match]
+    widths = {len(text) for text, match in found if not match}
+    long = sum(rows for match, rows in codes if len(match[1]) > 1 or len(match[0]) in widths)
+    rows = sum(rows for _, rows in codes)
+    return rows >= _FEWEST_E_CODES and 2 * long >= rows
+
+
 def _of_dirty_numbers(name: str, values: ValueCounts, numbers: NumberProfile, bad: float) -> ColumnProfile:
     """Returns the profile of numbers among which a few cells are no plain numbers."""
     if numbers.whole and are_values(values, values.numbers, np.isnan(values.numbers)):
@@ -200,7 +245,8 @@ def _of_dirty_numbers(name: str, values: ValueCounts, numbers: NumberProfile, ba
 
 def _of_written(name: str, values: ValueCounts, written: WrittenNumbers) -> ColumnProfile:
     bad = values.share(np.isnan(written.numbers))
-    why = f"numbers written like {written.like}" + (f"; {bad:.2%} of cells are no number" if bad else "")
+    unit = f", in {written_unit(written.like)}" if written_unit(written.like) else ""
+    why = f"numbers written like {written.like}{unit}" + (f"; {bad:.2%} of cells are no number" if bad else "")
     numbers = profile_numbers(values.per_row(written.numbers))
     return ColumnProfile(name, "written_number", why, values, numbers, bad=bad, like=written.like)
 

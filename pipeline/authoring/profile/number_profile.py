@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
-from fullpass.pipeline.authoring.profile.written_numbers import find_written
+from fullpass.pipeline.authoring.profile.written_numbers import find_form
 
 _QUANTILES = (0.001, 0.01, 0.25, 0.5, 0.75, 0.99, 0.999)
 _WORDS = frozenset(
@@ -100,7 +100,7 @@ def missing_tokens(values: ValueCounts) -> tuple[str, ...]:
         values = with_words
     numbers = values.numbers
     if values.number_share < _MOSTLY:
-        written = find_written(values, enough=_MOSTLY)
+        written = find_form(values, enough=_MOSTLY)
         if written is None:
             return tuple(t for t in known if t in SURE_WORDS and not (t == "NA" and has_code_na(with_words)))
         numbers = written.numbers

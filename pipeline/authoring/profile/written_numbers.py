@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,20 @@ import pyarrow.compute as pc
 
 from fullpass.base.errors import listed
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
-from fullpass.preprocessing.expressions.number_text import BLANKS, MINUS, STYLES, number_text
+from fullpass.preprocessing.expressions.number_text import (
+    BLANKS,
+    BOUND,
+    MINUS,
+    NOTE,
+    NUMBER,
+    SPREAD,
+    STYLES,
+    SUMS,
+    decimal_sign,
+    number_text,
+)
+from fullpass.preprocessing.list_text import LIST_EXAMPLE, split_items
+from fullpass.preprocessing.values.written_values import read_written
 
 _CURRENCIES = frozenset(
     "USD EUR GBP CHF JPY CNY RMB INR AUD CAD NZD HKD SGD BRL MXN RUB SEK NOK DKK PLN CZK HUF TRY KRW ZAR THB IDR "
@@ -21,6 +34,24 @@ _CURRENCIES = frozenset(
 _INSIDE = f"[0-9.,'\u2019{BLANKS}]"
 _PARTS = re.compile(rf"([^0-9]*)([0-9](?:{_INSIDE}*[0-9])?(?:[eE][+-]?[0-9]+)?)([^0-9]*)")
 _LOOKS_LIKE = f"^(?:{_PARTS.pattern})$"
+_SHORT = "^[^0-9]{0,20}[0-9].{0,60}$"
+_MARKS = {
+    "text": re.compile("()['\u2019](.*)"),
+    "bound": re.compile(rf"()[{BLANKS}]*{BOUND}(.*)"),
+    "note": re.compile(rf"(.*[0-9].*?)(?:[{BLANKS}]*{NOTE})+([{BLANKS}]*)"),
+    "spread": re.compile(rf"(.*[0-9])[{BLANKS}]*{SPREAD}[{BLANKS}]*[0-9.,]+(.*)"),
+    "no decimals": re.compile(rf"(.*[0-9])[.,][{MINUS}](.*)"),
+    "minus": re.compile(rf"([^({MINUS}]*[0-9])[{BLANKS}]*[{MINUS}]([^0-9{MINUS}]*)"),
+}
+"""Mark of a number -> the cells that have it; the groups are the rest."""
+_IN_EXAMPLE = {"bound": "<", "note": "[1]", "spread": "\u00b10.1", "minus": "-"}
+_NEGATIVE = re.compile(rf"[^0-9]*[{MINUS}(][^0-9]*[0-9].*")
+_FEWEST_MARKED = 2
+_TWO_NUMBERS = r"[0-9][^0-9.]+[0-9]"
+_SOME_PARTS, _MANY_WORDS = 0.05, 0.5
+_DIGITS = re.compile("[0-9]+")
+_BEGINS_WITH_DIGITS = re.compile(r"[^A-Za-z0-9]{0,3}[0-9]")
+_FORMS_SHOWN, _COMMON_FORM, _MOSTLY_DIGITS = 3, 0.05, 0.8
 _MULTIPLIER = re.compile(r"([kKmMbBtT])[nN]?([^A-Za-z]*)")
 _NO_UNIT = re.compile(rf"^[.,]|['\\{MINUS}]")
 """What a unit does not hold: it is no ending of a file name, and fits into an example."""
@@ -36,6 +67,7 @@ _LOOKED_AT = 5000
 _CODES = re.compile(r"[A-Za-z]?\d+[A-Za-z]?( [A-Za-z]?\d+[A-Za-z]?)*", re.ASCII)
 """Cells that a blank may separate; it also separates words."""
 _BEFORE, _BEHIND = re.compile(r"^[^0-9]+"), re.compile(r"(\.[0-9]+)?[^0-9]*$")
+_NUMBER = re.compile(NUMBER)
 _ENOUGH = 5
 _MOSTLY = 0.95
 
@@ -57,7 +89,7 @@ class WrittenNumbers:
     @property
     def decimal(self) -> str:
         """The decimal sign."""
-        return next(style[-2] for style in sorted(STYLES, key=len, reverse=True) if style in self.like)
+        return decimal_sign(self.like)
 
 
 def find_written(values: ValueCounts, *, enough: float = _MOSTLY) -> WrittenNumbers | None:
@@ -67,22 +99,97 @@ def find_written(values: ValueCounts, *, enough: float = _MOSTLY) -> WrittenNumb
     of numbers of which only some are percentages has none.
     """
     texts = pa.array(values.texts, pa.string())
-    if not values.distinct or _share(values, texts, _LOOKS_LIKE) < enough or list_separator(values) is not None:
+    if not values.distinct or _share(values, texts, _SHORT) < enough:
         return None
-    signs = _signs(values)
+    bare, marks = _without_marks(values)
+    if _share(values, pa.array(bare.texts, pa.string()), _LOOKS_LIKE) < enough or list_separator(bare) is not None:
+        return None
+    signs = _signs(bare)
     if signs is None:
         return None
     before, after = signs
-    likes = {style: f"{before}{style}{after}" for style in _styles(values, texts)}
+    before, between = marks.get("bound", "") + before, marks.get("spread", "") + marks.get("minus", "")
+    after += marks.get("note", "")
+    styles = _styles(bare, pa.array(bare.texts, pa.string()))
+    likes = {style: f"{before}{style}{between}{after}" for style in styles}
     shares = {style: _share(values, texts, f"^{number_text(like).pattern}$") for style, like in likes.items()}
     if shares.get("1234.5", 0.0) >= _MOSTLY:
         shares = {style: share for style, share in shares.items() if style[-2] == "." or _has_groups(values, style)}
     best = max(shares, key=lambda style: shares[style])
     if shares[best] < enough:
         return None
-    form = number_text(likes[best])
-    found = (form.read(text) for text in values.texts)
-    return WrittenNumbers(likes[best], np.array([np.nan if number is None else number for number in found]))
+    return WrittenNumbers(likes[best], read_written(values.texts, likes[best]))
+
+
+def find_form(values: ValueCounts, *, enough: float = _MOSTLY) -> WrittenNumbers | None:
+    """Returns how numbers with one part or several parts are written; see `find_sums` and `find_written`."""
+    return find_sums(values, enough=enough) or find_written(values, enough=enough)
+
+
+def find_sums(values: ValueCounts, *, enough: float = _MOSTLY, is_duration: bool = False) -> WrittenNumbers | None:
+    """Returns how durations, or feet and inches, are written; None if fewer than `enough` of the rows hold such.
+
+    Args:
+        enough: Share of the rows.
+        is_duration: Whether the column's name says that it holds durations: then 1:50 is one, and no time of a day.
+    """
+    texts = pa.array(values.texts, pa.string())
+    if not values.distinct or _share(values, texts, _SHORT) < enough:
+        return None
+    for like in SUMS:
+        if _share(values, texts, f"^{number_text(like).pattern}$") < enough:
+            continue
+        several, words = _share(values, texts, _TWO_NUMBERS), _share(values, texts, "[^0-9]$")
+        if _share(values, texts, "[A-Za-z]{2}") >= _MANY_WORDS:
+            several = max(several, _share_of_second_word(values))
+        if (several >= _SOME_PARTS or like.startswith("P")) and (words >= _MANY_WORDS or is_duration or ":" in like):
+            return WrittenNumbers(like, read_written(values.texts, like))
+    return None
+
+
+def _share_of_second_word(values: ValueCounts) -> float:
+    """Returns the share of rows with the second most frequent word behind a number, by its first letter."""
+    words = Counter[str]()
+    for text, rows in zip(values.texts, values.counts.tolist(), strict=True):
+        words["".join(c for c in text.lower() if c.isalpha())[:1]] += rows
+    return words.most_common(2)[1][1] / values.present if len(words) > 1 else 0.0
+
+
+def number_forms(values: ValueCounts) -> str:
+    """Returns the three most frequent forms of cells that are mostly digits and a mark, with 9 for digits; else ""."""
+    texts, weights = values.texts[:_LOOKED_AT], values.counts[:_LOOKED_AT]
+    forms, fitting = Counter[str](), 0
+    for text, rows in zip(texts, weights.tolist(), strict=True):
+        if _BEGINS_WITH_DIGITS.match(text) and 2 * sum(c.isdigit() for c in text) >= len("".join(text.split())):
+            fitting += rows
+            forms[_DIGITS.sub("9", text)] += rows
+    total = int(weights.sum())
+    common = [(form, rows / total) for form, rows in forms.most_common(_FORMS_SHOWN)]
+    if fitting < _MOSTLY_DIGITS * total or not any(s >= _COMMON_FORM for form, s in common if form != "9"):
+        return ""
+    return ", ".join(f"{form} ({share:.0%})" for form, share in common)
+
+
+def _without_marks(values: ValueCounts) -> tuple[ValueCounts, dict[str, str]]:
+    """Returns the values without bounds, notes, uncertainties and minus signs behind them, and the marks of an example.
+
+    A mark of a single row stays, and so does a minus behind a number if more numbers have one before it.
+    """
+    marks: dict[str, str] = {}
+    for name, pattern in _MARKS.items():
+        rests = [match[1] + match[2] if (match := pattern.fullmatch(text)) else None for text in values.texts]
+        has_mark = np.array([rest is not None for rest in rests], dtype=bool)
+        rows = values.counts[has_mark].sum()
+        before = values.counts[values.where(lambda text: _NEGATIVE.fullmatch(text) is not None)].sum()
+        if rows < _FEWEST_MARKED or (name == "minus" and before >= rows):
+            continue
+        if name in ("bound", "note", "spread") and values.distinct < _FEWEST_WITH_UNIT:  # <=50K and >50K are classes
+            continue
+        texts = tuple(text if rest is None else rest for text, rest in zip(values.texts, rests, strict=True))
+        values = replace(values, texts=texts)
+        if name in _IN_EXAMPLE:
+            marks[name] = _IN_EXAMPLE[name]
+    return values, marks
 
 
 def _styles(values: ValueCounts, texts: pa.Array) -> list[str]:
@@ -197,6 +304,20 @@ def list_separator(values: ValueCounts) -> str | None:
             is_spaced = separator != " " and all(t.count(separator) == t.count(f"{separator} ") for t in texts)
             return f"{separator} " if is_spaced else separator
     return None
+
+
+def written_lists(values: ValueCounts) -> str | None:
+    """Returns what the cells hold if nearly all are lists as Python or JSON writes them: items, or objects; else None.
+
+    Numbers alone are no items: a list of equally many is a vector.
+    """
+    texts = values.texts[:_LOOKED_AT]
+    if values.share(values.where(lambda text: text[:1] == "[" and text[-1:] == "]")) < _MOSTLY:
+        return None
+    items = [item.strip() for text in texts for item in split_items(text, LIST_EXAMPLE) if item.strip()]
+    if any("{" in text or "[" in text[1:] for text in texts):
+        return "objects"
+    return "items" if any(not _NUMBER.fullmatch(item) for item in items) else None
 
 
 def _differ(cells: Cells, weights: np.ndarray) -> bool:

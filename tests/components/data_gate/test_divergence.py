@@ -12,7 +12,8 @@ from scipy.stats import chi2
 
 from fullpass.components.data_gate.distribution import ATOMS, Distribution, merge
 from fullpass.components.data_gate.divergence import BINS, MISSING, OTHER, divergence, jensen_shannon, share_by_chance
-from fullpass.components.data_gate.series import NumberSketch, TokenSketch
+from fullpass.components.data_gate.series import NumberSketch, SeriesSource, Sketches, TokenSketch
+from fullpass.preprocessing.config import PreprocessingConfig
 
 
 def numbers(values, missing=0):
@@ -187,3 +188,15 @@ def test_long_tokens_are_counted_by_their_beginning_and_a_digest():
     counted = dict(zip(found.values, found.counts, strict=True))
     assert counted.pop("short") == 2 and sorted(counted.values()) == [1, 2]
     assert all(name.startswith("ä" * 32 + " ... ") and name.endswith("(400,001 bytes)") for name in counted)
+
+
+def test_written_numbers_are_compared_as_numbers():
+    features = {"paid": {"type": "number", "format": "1.234,5-"}}
+    config = PreprocessingConfig.model_validate({"features": features, "label": {"name": "y", "task": "regression"}})
+    source = SeriesSource.from_json(SeriesSource.of(config, None).to_json())
+    sketches = Sketches(source)
+    cells = [b"1.234,50-", b"7,5", None, b"soon", b"7,50"]
+    sketches.add({"paid": pa.array(cells), "y": pa.array([1.0] * 5, pa.float32())}, 5)
+    found = sketches.distributions()["paid"]
+    assert (found.kind, found.missing) == ("number", 2)
+    assert divergence(found, numbers([-1234.5, 7.5, 7.5], missing=2)).js == pytest.approx(0, abs=1e-12)

@@ -9,6 +9,7 @@ import tensorflow as tf
 from fullpass.base.errors import UserError
 from fullpass.components.portable.preprocess import Preprocessing
 from fullpass.components.portable.read_graph import GraphReader
+from fullpass.preprocessing.apply.category import separated_tokens
 
 pytestmark = pytest.mark.integration
 ROWS = [{"fare": 9.0, "city": "Rome", "tags": ["a", "b"]}, {"city": "Oslo"}, {"fare": None, "city": "", "tags": ["b"]}]
@@ -44,12 +45,14 @@ def saved():
     return module
 
 
-def preprocessing_of(saved, folder, names):
+KINDS = {"fare": ("number", False), "city": ("string", False), "tags": ("string", True)}
+
+
+def preprocessing_of(saved, folder, names, kinds=KINDS):
     reader = GraphReader(saved.transform.get_concrete_function())
     inputs = reader.inputs({name: name for name in names})
-    kinds = {"fare": ("number", False), "city": ("string", False), "tags": ("string", True)}
     content = {
-        "columns": {name: {"type": kind, "many": many} for name, (kind, many) in kinds.items()},
+        "columns": {name: {"type": kind, "many": many, "decimal": "."} for name, (kind, many) in kinds.items()},
         "feeds": reader.feeds,
         "inputs": inputs,
         "answer": {"classes": ["no", "yes"], "levels": [], "threshold": 0.3, "separator": None},
@@ -82,3 +85,18 @@ def test_the_threshold_decides_the_answer(saved, tmp_path):
 def test_a_feature_without_steps_is_refused_by_name(saved, tmp_path):
     with pytest.raises(UserError, match=r"words_xf: UnicodeTranscode\n.*Remove these features"):
         preprocessing_of(saved, tmp_path, ["fare_xf", "words_xf"])
+
+
+def test_lists_in_text_become_rows_of_ids(tmp_path):
+    @tf.function(autograph=False, input_signature=[{"x": tf.SparseTensorSpec([None, None], tf.string)}])
+    def transform(raw):
+        rows = separated_tokens(tf.sparse.to_dense(raw["x"], "", validate_indices=False)[:, 0], "['a', 'b']")
+        return {"x_xf": rows.with_values(tf.strings.to_hash_bucket_fast(rows.values, 5) + 1).to_sparse()}
+
+    module = tf.Module()
+    module.transform = transform
+    found = preprocessing_of(module, tmp_path, ["x_xf"], {"x": ("string", False)})
+    rows = [{"x": "['Ann, Lee', 'Bo']"}, {"x": "[]"}, {}, {"x": '["O\'Hara"]'}]
+    ids = {text: hash_of(text) for text in ("Ann, Lee", "Bo", "O'Hara")}
+    expected = [[ids["Ann, Lee"], ids["Bo"]], [0, 0], [0, 0], [ids["O'Hara"], 0]]
+    assert found.features(rows)["x_xf"].tolist() == expected

@@ -61,6 +61,15 @@ def test_a_list_of_numbers_is_pooled_behind_its_transforms(assert_transform):
     )
 
 
+def test_a_list_of_written_numbers(assert_transform):
+    paid = {"type": "number", "format": "$1,234.5-", "transforms": [], "list": {"pooling": "sum"}}
+    assert_transform(
+        {"paid": paid},
+        analyze={"paid": [["$1,000.50", "$2-"], ["soon"], None]},
+        expected={"paid_xf": [998.5, 499.25, 499.25]},  # the mean of the elements replaces the sum of none
+    )
+
+
 def test_numbers_of_lists_have_the_options_of_single_ones(assert_transform):
     weighted = (1 * 1 + 3 * 3) / 4  # the missing number is omitted together with its weight
     assert_transform(

@@ -48,6 +48,27 @@ def test_each_transform_over_present_values_of_train(assert_transform):
     )
 
 
+def test_written_numbers(assert_transform):
+    assert_transform(
+        {
+            "amount": {"type": "number", "format": "1.234,5-", "transforms": [], "missing": 0, "indicator": True},
+            "runtime": {"type": "number", "format": "2h 10m", "transforms": ["min_max"], "missing": "max"},
+            "minutes": {"type": "number", "column": "runtime", "format": "2h 10m", "transforms": []},
+        },
+        analyze={"amount": ["1,5", None], "runtime": ["1h 50m", "50m"]},
+        apply={
+            "amount": ["1.234,50-", "'7", "soon", None, "12,5"],
+            "runtime": ["1h 20m", "50m", "80", "later", None],
+        },
+        expected={
+            "amount_xf": [-1234.5, 7, 0, 0, 12.5],
+            "amount.missing_xf": [0, 0, 1, 1, 0],
+            "runtime_xf": [0.5, 0, 0.5, 1, 1],
+            "minutes_xf": [80, 50, 80, 80, 80],
+        },
+    )
+
+
 def test_quantiles(assert_transform):
     hundred = [float(i) for i in np.random.RandomState(0).permutation(100)]  # 0 .. 99
     half_zero = [0.0] * 60 + [float(i) for i in range(1, 41)]

@@ -45,12 +45,65 @@ READ = [
     ("1234.5", "1.5e3", 1500),
     ("1234.5", "10-20", None),
     ("1234.5", "", None),
+    ("1234.5", "12.-", 12),
+    ("1.234,5 €", "-1.200,\u2013 €", -1200),
+    ("1234.5-", "12.-", 12),
+    ("1234.5", "12-", None),
+    ("1234.5-", "27.41-", -27.41),
+    ("1234.5-", "27.41", 27.41),
+    ("1234.5-", "5 +", 5),
+    ("1234.5-", "-5-", None),
+    ("1.234,5-", "1.234,50-", -1234.5),
+    ("1,234.5- €", "5- €", -5),
+    ("1,234.5 €-", "5- €", -5),
+    ("1,234.5", "'-1,234", -1234),
+    ("1234,5", "\u20195,5", 5.5),
+    ("1234.5[1]", "28665[2]", 28665),
+    ("1234.5[1]", "76 (+1)", 76),
+    ("1234.5[1]", "98 (est.)", 98),
+    ("1234.5*", "12*", 12),
+    ("1234.5[1]", "(5)[2]", -5),
+    ("1234.5[1]", "[2]", None),
+    ("<1234.5", "<0.50", 0.5),
+    ("<1234.5", "≥ -3", -3),
+    ("~1234.5", "ca. 120", 120),
+    ("~$1,234.5K", "~$1.2k", 1200),
+    ("CA$1234.5", "CA$5", 5),
+    ("1234.5", "<0.50", None),
+    ("1234.5±0.1", "1.2±0.1", 1.2),
+    ("1234.5±0.1 kg", "5 +/- 1.5 kg", 5),
+    ("1234.5±0.1", "1.2±", None),
+    ("2h 10m", "1h 50m", 110),
+    ("2h 10m", "1 d, 2 hrs. and 3 minutes", 1563),
+    ("2h 10m", "1h30", 90),
+    ("2h 10m", "45s", 0.75),
+    ("2h 10m", "-2h 10m", -130),
+    ("2h 10m", "90", 90),
+    ("2h 10m", "10m 2h", None),
+    ("2h 10m", "h", None),
+    ("1 hour 30 minutes", "50 MIN", 50),
+    ("PT2H5M", "PT2H5M", 125),
+    ("PT2H5M", "P1DT30S", 1440.5),
+    ("PT2H5M", "P5M", None),
+    ("PT2H5M", "PT", None),
+    ("hh:mm", "102:30", 6150),
+    ("hh:mm", "2:70", None),
+    ("hh:mm:ss", "0 days 01:50:30", 110.5),
+    ("mm:ss", "3:45", 3.75),
+    ("mm:ss", "45", 45),
+    ("5'11\"", "5' 11\"", 71),
+    ("5'11\"", "6'", 72),
+    ("5'11\"", "5’11”", 71),
+    ("5 ft 11 in", "5'11", 71),
+    ("5'11\"", "5'12", None),
 ]
 
 
 def in_graph(texts, like):
     column = StringColumn(tf.constant(texts), tf.fill([len(texts)], True))
-    return compute_expression(parse_expression(f'number(text, "{like}")'), {"text": column}).numpy()
+    quote = "'" if '"' in like and "'" not in like else '"'
+    written = like.replace("\\", r"\\").replace('"', r"\"") if quote == '"' else like
+    return compute_expression(parse_expression(f"number(text, {quote}{written}{quote})"), {"text": column}).numpy()
 
 
 @pytest.mark.parametrize(("like", "text", "expected"), READ)
@@ -64,8 +117,10 @@ def by_hand(text, style):
     group, decimal = style[1 if style[1] in ",. '" else 2], style[-2]
     if group not in ",. '" or style.startswith("1234"):
         group = ""
+    text = text.removeprefix("'").lstrip()
     sign = -1 if text[:1] == "-" else 1
     whole, _, rest = text.lstrip("+-").strip().partition(decimal)
+    rest = "" if rest == "-" else rest
     if len(text) - len(text.lstrip("+-")) > 1 or not (whole + rest) or (rest and not rest.isdigit()):
         return None
     digits = whole.replace(group, "") if group else whole
@@ -93,7 +148,7 @@ def test_no_cell_is_read_as_another_number(texts, style):
     np.testing.assert_allclose(graph, [np.nan if e is None else e for e in expected], rtol=1e-6)
 
 
-@pytest.mark.parametrize("like", ["", "x", "1,234", "1-234.5", "(1234.5)"])
+@pytest.mark.parametrize("like", ["", "x", "1,234", "1-234.5", "(1234.5)", "2:10", "90", "27.41-"])
 def test_an_example_that_is_none_is_refused(like):
     with pytest.raises(ExpressionError, match="like must be an example"):
         check_types(parse_expression(f'number(a, "{like}")'), {"a": "string"})

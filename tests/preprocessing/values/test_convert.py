@@ -55,6 +55,15 @@ def test_decimal_comma():
     assert bad == [False, False, False, True, True, True, False]
 
 
+def test_numbers_become_text_with_the_decimal_sign_of_their_format():
+    comma = RawColumn("x", "string", decimal=",")
+    found, _ = values(pa.array([1234.5, -0.25, 7.0, None]), comma)
+    assert found == [[b"1234,5"], [b"-0,25"], [b"7"], None]
+    assert values(pa.array(["1.234,5"]), comma)[0] == [[b"1.234,5"]]
+    found, _ = values(pa.array([[1.5, 2.0]]), RawColumn("x", "string", many=True, decimal=","))
+    assert found == [[b"1,5", b"2"]]
+
+
 def test_numbers_beyond_float32_are_bad_and_nan_is_missing():
     numbers, bad = values(pa.array([1e39, float("nan"), 3e38, float("-inf")]), NUMBER)
     assert numbers == [None, None, [np.float32(3e38)], None] and bad == [True, False, False, True]

@@ -25,3 +25,8 @@ def test_elements_of_lists_are_the_same_whatever_is_beside_them():
     rows = [[0.00001, None], 2.0, None, [True, "a"]]
     assert array_of(rows).to_pylist() == [["0.00001", None], ["2"], None, ["true", "a"]]
     assert array_of([[[0.5], 1], "a"]).to_pylist() == [[["0.5"], ["1"]], [["a"]]]
+
+
+def test_fractions_beside_texts_have_the_decimal_sign_of_their_column():
+    assert array_of([1234.5, "1.234,5", 7, None], decimal=",").to_pylist() == ["1234,5", "1.234,5", "7", None]
+    assert array_of([[0.5, "1,5"], 2.25], decimal=",").to_pylist() == [["0,5", "1,5"], ["2,25"]]

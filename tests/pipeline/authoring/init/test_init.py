@@ -79,7 +79,7 @@ def test_every_kind_of_column_becomes_a_feature(tmp_path, shop):
         "gift": "boolean",
         "tags": {"type": "category", "separator": "|", "vocabulary": {"top_k": 10_000, "min_count": 2}},
         "note": "text",
-        "price_number": {"type": "number", "transforms": ("log1p", "z_score")},
+        "price": {"type": "number", "format": "$1,234.5", "transforms": ("log1p", "z_score")},
         "duration": {
             "type": "duration",
             "start": "ordered_at",
@@ -89,8 +89,7 @@ def test_every_kind_of_column_becomes_a_feature(tmp_path, shop):
             "unit": "hours",
         },
     }
-    assert config.data.derive == {"price_number": 'number(price, "$1,234.5")'}
-    assert config.data.types == {"price": "string"}
+    assert config.data.derive == {} and config.data.types == {}
     assert "?" in config.data.source.missing
     label = {"name": "returned", "task": "binary", "classes": ("N", "Y")}
     assert config.label.model_dump(exclude_defaults=True) == label
@@ -439,3 +438,20 @@ def test_few_rows_have_a_small_network(tmp_path, random, monkeypatch, rows, hidd
     columns = {"query": [" ".join(random.choice(words, 9)) for _ in range(rows)], "fare": random.normal(size=rows)}
     data = write(tmp_path / "a.csv", {**columns, "paid": random.choice(["yes", "no"], rows)})
     assert run(tmp_path, data, label="paid").model.hidden == hidden
+
+
+@pytest.mark.parametrize(
+    ("write_cell", "formula"),
+    [
+        (lambda n: f"{n // 12}'{n % 12}\"", 'number(height, "5\'11\\"")'),
+        (lambda n: f"{n // 60}h {n % 60}m", 'number(height, "2h 10m")'),
+    ],
+)
+def test_a_label_of_written_numbers_is_derived(tmp_path, random, write_cell, formula):
+    x = random.normal(100, 20, ROWS)
+    columns = {"x": x, "height": [write_cell(int(v)) for v in x + random.normal(0, 20, ROWS)]}
+    data = write(tmp_path / "a.csv", columns)
+    init(str(data), output=str(tmp_path / "p.yaml"), label="height")
+    config = load(tmp_path / "p.yaml").config
+    assert config.data.derive == {"height_number": formula}
+    assert config.label.task == "regression"

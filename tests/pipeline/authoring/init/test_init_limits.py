@@ -48,7 +48,7 @@ def test_slices_are_of_raw_columns(tmp_path, random):
     columns["y"] = random.integers(0, 2, ROWS)
     init(str(write(tmp_path / "a.csv", columns)), output=str(tmp_path / "p.yaml"), label="y")
     config = load(tmp_path / "p.yaml").config
-    assert config.evaluation.slices == () and "fee_number" in config.features
+    assert config.evaluation.slices == () and config.features["fee"].format == "$1234.5"
 
 
 def test_what_a_run_would_refuse_is_left_out(tmp_path, random, monkeypatch):

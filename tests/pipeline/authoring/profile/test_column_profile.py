@@ -64,7 +64,16 @@ def of(texts, rows=200):
         ("views", of([f"{i * 37:,}" for i in range(400)]), "written_number"),
         ("discount", of(["5%", "10%", "0.05", "0.1"]), "category"),
         ("paid", of(["$5", "€5", "$7", "€9"]), "category"),
-        ("balance", of(["5.10-", "7.20-", "3.15-"]), "category"),
+        ("balance", of(["5.10-", "7.20-", "3.15-"]), "written_number"),
+        ("phone", [f"+4144{i:07d}" for i in range(200)], "id"),
+        ("prefix", of(["+41446877090", "+41446877091"]), "category"),
+        ("part", [f"{40 + i % 60}{'E' if i % 3 == 0 else i % 9}{i % 50:02d}" for i in range(400)], "id"),
+        ("gene", [f"{i:04d}E{i % 90:02d}" if i % 5 else str(1_000_000 + i) for i in range(1, 400)], "id"),
+        ("rate", of(["1e-3", "5e-4", "1e2"]), "number"),
+        ("count", of(["1E3", "2E4", "5", "17"]), "number"),
+        ("genres", of(["['Action', 'War']", "['War']", "[]", '["Action"]']), "categories"),
+        ("genres", of(["[{'id': 1, 'name': 'War'}]", "[]", "[{'id': 2, 'name': 'Noir'}]"]), "unreadable"),
+        ("point", [f"[{i}, {i * 7}]" for i in range(200)], "id"),
         ("scan", [f"{i}.txt" for i in range(200)], "id"),
         ("room", of([f"Class_{i}" for i in range(4)]), "category"),
         ("zip", [*of(["00501", "02139"]), "D.C. 2"], "category"),
@@ -96,6 +105,53 @@ def test_the_kind_of_a_column_follows_from_its_values_and_name(name, texts, expe
     assert kind(name, texts) == expected
 
 
+NUMBERS = np.random.default_rng(1).normal(0, 1000, 300).round(2).tolist()
+WHOLE = [abs(int(x)) for x in NUMBERS]
+
+
+@pytest.mark.parametrize(
+    ("name", "texts", "like"),
+    [
+        ("x", [f"{abs(x):.2f}{'-' * (x < 0)}" for x in NUMBERS], "1234.5-"),
+        ("x", [f"{abs(x):,.2f}{'-' * (x < 0)} €".translate(str.maketrans(",.", ".,")) for x in NUMBERS], "1.234,5- €"),
+        ("x", [f"'{x:,.2f}" for x in NUMBERS], "1,234.5"),
+        ("x", [f"{n}[{i % 9}]" if i % 3 else str(n) for i, n in enumerate(WHOLE)], "1234.5[1]"),
+        ("x", [f"{n} ({i % 9 - 4:+d})" for i, n in enumerate(WHOLE)], "1234.5[1]"),
+        ("x", [f"{n} (est.)" if i % 30 == 0 else str(n) for i, n in enumerate(WHOLE)], "1234.5[1]"),
+        ("x", ["<0.50" if abs(x) < 200 else f"{x}" for x in NUMBERS], "<1234.5"),
+        ("x", [f"~{n}" for n in WHOLE], "<1234.5"),
+        ("x", [f"{x} ± {i % 7}.5 kg" for i, x in enumerate(NUMBERS)], "1234.5±0.1 kg"),
+        ("x", [f"{n // 60}h {n % 60}m" if n > 59 else f"{n}m" for n in WHOLE], "2h 10m"),
+        ("x", [f"{n} min" if i % 3 else f"{n // 60}.5 hours" for i, n in enumerate(WHOLE)], "2h 10m"),
+        ("x", [f"{n}.-" if i % 3 else f"{n}.50" for i, n in enumerate(WHOLE)], "1234.5"),
+        ("x", [f"PT{n // 60}H{n % 60}M" for n in WHOLE], "PT2H10M"),
+        ("x", [f"{n // 6}:{n % 60:02d}" for n in WHOLE], "hh:mm"),
+        ("runtime", [f"{n // 60 % 4}:{n % 60:02d}" for n in WHOLE], "hh:mm"),
+        ("x", [f"0 days {n // 60:02d}:{n % 60:02d}:00" for n in WHOLE], "hh:mm:ss"),
+        ("x", [f"{n % 3 + 4}'{n % 12}\"" for n in WHOLE], "5'11\""),
+        ("x", [f"{n} min" for n in WHOLE], "1234.5 min"),
+        ("x", [f"{x}" if i else "7-" for i, x in enumerate(NUMBERS)], None),  # a single mark is a mistake
+        ("x", [f"{x}" if i % 40 else "7-" for i, x in enumerate(NUMBERS)], None),  # the minus stands before numbers
+        ("opens", [f"{n // 60 % 24}:{n % 60:02d}" for n in WHOLE], None),  # a time of the day
+    ],
+)
+def test_how_numbers_are_written_is_found(name, texts, like):
+    assert column_of(name, texts).like == like
+
+
+def test_cells_that_are_mostly_digits_are_told():
+    def told(texts):
+        return column_of("x", texts).remark
+
+    forms = told([f"{i % 50}-{i}" if i % 4 else f"{i}/{i % 7}" for i in range(400)])
+    assert forms.startswith("; CHECK: mostly digits, in the forms 9-9 (75%), 9/9 (25%), which are not read as numbers")
+    assert "9 lb 9 oz (100%)" in told([f"{100 + i} lb {i % 16} oz" for i in range(400)])
+    assert "9.9.9.9 (100%)" in told([f"10.0.{i % 9}.{i}" for i in range(400)])
+    assert told([f"{10 * i}-{10 * i + 9}" for i in range(9)] * 40) == ""  # a few values, each with an id of its own
+    assert told([f"A{i}" for i in range(400)]) == ""
+    assert told([f"{i} Main Street" for i in range(400)]) == ""
+
+
 @pytest.mark.parametrize(
     ("texts", "units"),
     [
@@ -111,7 +167,9 @@ def test_the_kind_of_a_column_follows_from_its_values_and_name(name, texts, expe
 )
 def test_numbers_in_several_units_are_told(texts, units):
     told = column_of("mass", texts).remark
-    assert told == (units and f"; CHECK: numbers in several units ({units}); write all in one to learn from them")
+    if units:
+        assert told == f"; CHECK: numbers in several units ({units}); write all in one to learn from them"
+    assert ("several units" in told) == bool(units)
 
 
 def test_spellings_of_one_number_are_told():
