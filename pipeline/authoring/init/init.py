@@ -105,7 +105,7 @@ def init(
     joined = {line.name for line in joins.lines}
     read = {name for c in selection.features if (name := c.column.name.partition(".")[0]) in joined}
     sequences = propose_sequences(profile.sample, selection)
-    taken = [*(c.name for c in profile.columns), *(line.name for line in selection.derive), chosen.column.name]
+    taken = [*(c.name for c in profile.columns), chosen.column.name]
     of_rows = replace(selection, features=[c for c in selection.features if not is_joined(c.column.name, joined)])
     derived, combined = combine_columns(own, of_rows, chosen.target, taken)
     features = [*_features(profile, selection), *combined]
@@ -113,7 +113,7 @@ def init(
         name=_slug(data, file),
         head=_head(data, file, profile),
         source=[YamlLine(key, value, profile.found.why.get(key, "")) for key, value in profile.found.settings.items()],
-        derive=[*([chosen.derive] if chosen.derive else []), *selection.derive, *derived],
+        derive=[*([chosen.derive] if chosen.derive else []), *derived],
         data=_data_lines(own, chosen, of_rows, bad_rows),
         splits=other_splits(own, has_epoch=any(c.has_trend for c in selection.features)),
         label=YamlLine("label", dict(chosen.guess.settings), chosen.guess.why),

@@ -97,7 +97,6 @@ class SelectedColumns:
 
     features: list[FeatureCandidate] = field(default_factory=list)
     left_out: list[YamlLine] = field(default_factory=list)
-    derive: list[YamlLine] = field(default_factory=list)
     types: dict[str, ColumnType] = field(default_factory=dict)
 
     def leave_out(self, candidate: FeatureCandidate, why: str) -> None:

@@ -138,17 +138,34 @@ def test_a_row_that_repeats_thousands_of_times_makes_splits_uneven(tmp_path, ran
         assert not [p for p in check_data(load(file)).problems if "beyond chance" in p.message]
 
 
-@pytest.mark.parametrize("others", [{}, {"price": [f"${n % 97},{n % 10}50.00" for n in range(600)]}])
-def test_derived_columns_of_left_out_features_are_comments(tmp_path, random, others):
-    gone = [f"${1 + n % 2},000.00" for n in range(600)]
-    table = {**others, "x": random.normal(size=600), "gives": gone, "again": gone, "y": [n % 2 for n in range(600)]}
-    write(tmp_path / "a.csv", table)
-    init(str(tmp_path / "a.csv"), output=str(tmp_path / "p.yaml"), label="y")
-    text = (tmp_path / "p.yaml").read_text()
-    derived = [line.strip() for line in text.splitlines() if "number(" in line]
-    assert len(derived) == 2 + len(others) and sum(line.startswith("# ") for line in derived) == 2
+def test_the_derived_column_of_a_left_out_feature_is_a_comment(tmp_path, random, monkeypatch):
+    names = ("from_lat", "from_lon", "to_lat", "to_lon")
+    data = write(tmp_path / "a.csv", {n: random.uniform(-80, 80, ROWS) for n in names} | {"y": [0, 1] * (ROWS // 2)})
+
+    def refused(loaded):
+        if "distance_km" in loaded.config.features:
+            yield Finding(("features", "distance_km"), "not today")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(check, "CHECKS", (refused,))
+        text = init(str(data), output=str(tmp_path / "p.yaml"), label="y").text
+    derived = [line.strip() for line in text.splitlines() if "haversine(" in line]
+    assert len(derived) == 1 and derived[0].startswith("# distance_km:")
     assert not [p for p in check.require(load(tmp_path / "p.yaml")) if p.path.startswith("data.derive")]
-    (tmp_path / "p.yaml").write_text(text.replace("# derive:", "derive:").replace("# gives_", "gives_"))
+    (tmp_path / "p.yaml").write_text(text.replace("# derive:", "derive:").replace("# distance_km:", "distance_km:"))
     loaded = load(tmp_path / "p.yaml")
-    assert "gives_number" in loaded.config.data.derive and "gives_number" in loaded.config.features
+    assert "distance_km" in loaded.config.data.derive and "distance_km" in loaded.config.features
+    assert not [p for p in check.require(loaded) if p.severity == "error"]
+
+
+def test_written_numbers_that_are_left_out_are_one_entry_each(tmp_path, random):
+    gone = [f"${1 + n % 2},000.00" for n in range(600)]
+    table = {"x": random.normal(size=600), "gives": gone, "again": gone, "y": [n % 2 for n in range(600)]}
+    write(tmp_path / "a.csv", table)
+    text = init(str(tmp_path / "a.csv"), output=str(tmp_path / "p.yaml"), label="y").text
+    left_out = [line.strip() for line in text.splitlines() if line.strip().startswith(("# gives:", "# again:"))]
+    assert len(left_out) == 2 and all('{type: number, format: "$1,234.5"' in line for line in left_out), text
+    (tmp_path / "p.yaml").write_text(text.replace("# gives:", "gives:"))
+    loaded = load(tmp_path / "p.yaml")
+    assert loaded.config.features["gives"].format == "$1,234.5" and loaded.config.data.derive == {}
     assert not [p for p in check.require(loaded) if p.severity == "error"]
