@@ -3,6 +3,7 @@
 import os
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +15,7 @@ import tensorflow as tf
 
 from fullpass.base import state_file
 from fullpass.base.errors import UserError, listed
+from fullpass.base.files import named_errors, pending_file
 from fullpass.components.ingest.history.event_index import EventIndex
 from fullpass.components.ingest.joins.join_index import JoinIndex
 from fullpass.components.ingest.readers.reader import BadRow
@@ -329,25 +331,25 @@ class Quarantine:
     def __init__(self, path: str):
         self.path = path
         self._file: IO[str] | None = None
+        self._stack = ExitStack()
 
     def __enter__(self) -> "Quarantine":
         return self
 
-    def __exit__(self, kind: object, *_: object) -> None:
-        pending = f"{self.path}.tmp"
-        if self._file is not None:
-            self._file.close()
-            os.unlink(pending) if kind else os.replace(pending, self.path)
-        elif kind is None and os.path.exists(self.path):
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
+        if self._file is None and error[0] is None and os.path.exists(self.path):
             os.unlink(self.path)  # from an earlier output of the same name
 
     def keep(self, predictions: Predictions, check: Callable[[], None] = lambda: None) -> Iterator[pa.Table]:
         """Yields the tables and writes their bad rows; calls `check` after the last of them."""
         for table, bad in predictions.with_bad_rows():
             if bad and self._file is None:
-                self._file = open(f"{self.path}.tmp", "w", encoding="utf-8")  # noqa: SIM115
+                pending = self._stack.enter_context(pending_file(Path(self.path)))
+                self._file = self._stack.enter_context(open(pending, "w", encoding="utf-8"))
             if self._file is not None:
-                self._file.writelines(row_json(asdict(row)) + "\n" for row in bad)
+                with named_errors(Path(self.path)):
+                    self._file.writelines(row_json(asdict(row)) + "\n" for row in bad)
             yield table
         check()
 

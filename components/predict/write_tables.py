@@ -3,7 +3,6 @@
 import csv
 import io
 import math
-import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
@@ -14,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from fullpass.base.errors import UsageError, UserError
+from fullpass.base.files import pending_file
 from fullpass.base.json_text import to_json_text
 from fullpass.components.ingest.writing.encode import encode_rows, examples_as_bytes
 from fullpass.preprocessing.values.arrow_text import as_mask, is_binary, without_dictionary
@@ -66,14 +66,8 @@ def write_tables(path: str, file_format: str, tables: Iterator[pa.Table]) -> Non
         "tsv": partial(_write_csv, separator="\t"),
         "csv": _write_csv,
     }
-    pending = f"{path}.tmp"
-    try:
-        with open(pending, "wb") as file:
-            writers[file_format](file, tables)
-        os.replace(pending, path)
-    finally:
-        if os.path.exists(pending):
-            os.unlink(pending)
+    with pending_file(Path(path)) as pending, open(pending, "wb") as file:
+        writers[file_format](file, tables)
 
 
 def row_json(row: dict[str, Any]) -> str:

@@ -5,6 +5,8 @@ A file is written atomically: a reader finds either the old or the new content, 
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import unquote, urlsplit
@@ -20,11 +22,43 @@ def local_path(path: str) -> str:
     return unquote(urlsplit(path).path) if path.startswith("file://") else path
 
 
+PENDING = ".part"
+"""How the name of a file ends that is not whole yet."""
+
+
+@contextmanager
+def named_errors(file: Path) -> Iterator[None]:
+    """Gives the errors of the enclosed writes the name of a file: that of a full disk has none."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None or str(error.filename).endswith(PENDING):
+            error.filename = str(file)
+        raise
+
+
+@contextmanager
+def pending_file(file: Path) -> Iterator[Path]:
+    """Yields the path under which a local file is written; it gets its name when the block ends.
+
+    If an error ends the block, nothing that was written is left, and an earlier file stays.
+
+    Raises:
+        OSError: The disk is full, or the folder cannot be written. Its `filename` is that of the file.
+    """
+    pending = file.with_name(f".{file.name}.{os.getpid()}{PENDING}")
+    try:
+        with named_errors(file):
+            yield pending
+            os.replace(pending, file)
+    finally:
+        pending.unlink(missing_ok=True)
+
+
 def write_atomically(file: Path, content: str | bytes) -> None:
-    """Writes a local file under a temporary name and then renames it; text is written as UTF-8."""
-    pending = file.with_name(f".{file.name}.{os.getpid()}.part")
-    pending.write_bytes(content.encode() if isinstance(content, str) else content)
-    os.replace(pending, file)
+    """Writes a local file as `pending_file` does; text is written as UTF-8."""
+    with pending_file(file) as pending:
+        pending.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def opened(path: str) -> IO[bytes]:

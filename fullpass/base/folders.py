@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from fullpass.base.errors import UserError, prefix_errors
-from fullpass.base.files import is_address, local_path
+from fullpass.base.files import PENDING, is_address, local_path, pending_file
 
 
 def entries(folder: Path, pattern: str = "*") -> list[Path]:
@@ -91,7 +91,6 @@ def _without_links(folder: Path) -> bool:
     return Path(os.path.realpath(folder)) == folder
 
 
-_PENDING = ".part"
 _COPY_BYTES = 4 << 20
 
 
@@ -120,7 +119,7 @@ class Folder:
     def names(self, inside: str = "") -> list[str]:
         """Returns the sorted names of the files directly in a subfolder; empty if it does not exist."""
         names = self._entries(inside, "file")
-        return sorted(name for name in names if not name.startswith(".") and not name.endswith(_PENDING))
+        return sorted(name for name in names if not name.startswith(".") and not name.endswith(PENDING))
 
     def folders(self) -> list[str]:
         """Returns the sorted names of the subfolders; empty if the folder does not exist."""
@@ -161,10 +160,8 @@ class Folder:
                 return
             target = Path(self._root) / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            temporary = target.with_name(f".{target.name}.{os.getpid()}{_PENDING}")
-            with temporary.open("wb") as file:
+            with pending_file(target) as pending, pending.open("wb") as file:
                 shutil.copyfileobj(source, file, _COPY_BYTES)
-            os.replace(temporary, target)
 
     def remove(self, name: str) -> None:
         """Removes a file if it exists; another run may have removed it."""

@@ -16,6 +16,7 @@ from ruamel.yaml.representer import RoundTripRepresenter
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 from fullpass.base.errors import UserError
+from fullpass.base.files import write_atomically
 from fullpass.components.ingest.sources.config import ParquetSource
 from fullpass.components.ingest.spans.spans import has_spans
 from fullpass.pipeline.authoring.loading.load import Loaded
@@ -104,7 +105,7 @@ def with_table(loaded: Loaded, table: Path) -> Iterator[Loaded]:
     config = loaded.config.model_copy(update={"data": data.model_copy(update={"source": of_table})})
     text = resolved_yaml(config)
     file = loaded.folder / f".{loaded.file.stem}-{hashlib.sha256(text.encode()).hexdigest()[:12]}.yaml"
-    file.write_text(text, encoding="utf-8")
+    write_atomically(file, text)
     try:
         yield replace(loaded, config=config, file=file, text=text)
     finally:

@@ -10,7 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from fullpass.base.errors import UserError
+from fullpass.components.ingest.readers.reader import BadRow
+from fullpass.components.predict.predict import Quarantine
 from fullpass.components.predict.write_tables import format_to_write, write_tables
+from tests.base.full_disk import full_after
 
 
 @pytest.mark.parametrize(
@@ -154,3 +157,29 @@ def test_a_failure_leaves_what_was_there(tmp_path):
         write_tables(str(path), "csv", broken())
     assert path.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["a.csv"]
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.jsonl", "out.parquet", "out.tfrecord"])
+@pytest.mark.parametrize("earlier", [True, False])
+def test_a_full_disk_names_the_file_and_leaves_the_earlier_one(tmp_path, name, earlier):
+    path = tmp_path / name
+    if earlier:
+        path.write_text("as it was")
+    table = pa.table({"a": [f"{number * 7919 % 10007:08d}" for number in range(20_000)]})
+    with full_after(3000), pytest.raises(OSError, match=name):
+        write_tables(str(path), format_to_write(name), iter([table]))
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == ([(name, "as it was")] if earlier else [])
+
+
+def test_bad_rows_that_do_not_fit_leave_nothing(tmp_path):
+    class Rows:
+        def with_bad_rows(self):
+            yield (
+                pa.table({"a": [1]}),
+                [BadRow("rows.csv", number, None, "no number", "x" * 40) for number in range(500)],
+            )
+
+    with full_after(3000), pytest.raises(OSError, match="out.quarantine.jsonl"):
+        with Quarantine(str(tmp_path / "out.quarantine.jsonl")) as quarantine:
+            write_tables(str(tmp_path / "out.csv"), "csv", quarantine.keep(Rows()))
+    assert list(tmp_path.iterdir()) == []
