@@ -132,7 +132,7 @@ def test_a_stopped_span_stops_the_next_runs_until_one_releases_it(tmp_path):
     header, *rows = trips.read_text().splitlines(keepends=True)
     column = header.split(",").index("fare")
     cells = [row.split(",") for row in rows]
-    trips.write_text(header + "".join(",".join((*c[:column], f"{c[column]}9", *c[column + 1 :])) for c in cells))
+    trips.write_text(header + "".join(",".join((*c[:column], f"9{c[column]}", *c[column + 1 :])) for c in cells))
     with pytest.raises(TaskFailed) as stopped:
         there.run(span="new")
     assert "3 has changed. Nothing was trained" in str(stopped.value)
