@@ -6,6 +6,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.lines import line_parts, parsed_lines
 from fullpass.components.ingest.readers.objects import rows_from_dicts
 from fullpass.components.ingest.readers.reader import FilePart, FileReader, Reading, Rows, readable
@@ -13,14 +14,28 @@ from fullpass.components.ingest.sources.config import JsonLinesSource
 from fullpass.components.ingest.sources.storage import open_binary
 
 _LONGEST = 64 << 20
+_MOST_NAMES = 10_000
 
 
 class JsonLinesReader(FileReader[JsonLinesSource]):
     """Rows are numbered by line; blank lines are skipped. Any line may have further keys."""
 
     def names_in_rows(self, rows: int) -> list[str]:
-        """Returns the keys in the first rows, of at most 64 MB; those of inner objects as `a.b`."""
-        return list(dict.fromkeys(name for row in _first_objects(self._path, rows) for name in _keys(row, "")))
+        """Returns the keys in the first rows, of at most 64 MB; those of inner objects as `a.b`.
+
+        Raises:
+            UserError: There are more than 10,000 keys, which are no columns.
+        """
+        names: dict[str, None] = {}
+        for row in _first_objects(self._path, rows):
+            names.update(dict.fromkeys(islice(_keys(row, ""), _MOST_NAMES + 1)))
+            if len(names) > _MOST_NAMES:
+                raise UserError(
+                    f"{self._path}: its rows have more than {_MOST_NAMES:,} different keys, such as "
+                    f"{', '.join(map(repr, islice(names, 2)))}. If the file is one JSON object of records by their "
+                    "ids, write JSON lines: one record per line, with its id as a key of its own."
+                )
+        return list(names)
 
     def parts(self) -> list[FilePart]:
         with readable(self._path):

@@ -20,6 +20,7 @@ from fullpass.trainer.records.frames import masked_crc
 _MB = 1 << 20
 LINES = 50
 """Number of lines that are looked at."""
+_LONGEST_SCHEMA = 256 << 20
 _PLAIN = re.compile(rb"[\t\n\r -~]{20}")
 """The beginning of a text, such as a header line whose first name begins like a binary format: `ORC_count,...`."""
 
@@ -38,6 +39,13 @@ def _begins_with_object(start: bytes, whole: bool) -> bool:
     if len(lines) == 1 and not whole:
         return True
     return any(is_json(line, dict) for line in lines[:LINES])
+
+
+def _begins_with_arrow(start: bytes, whole: bool) -> bool:
+    """Returns whether a file begins as an Arrow IPC file, or as a stream: with a mark and the length of its schema."""
+    length = int.from_bytes(start[4:8], "little")
+    is_stream = start.startswith(b"\xff\xff\xff\xff") and 0 < length < _LONGEST_SCHEMA and length % 8 == 0
+    return is_stream or (start.startswith(b"ARROW1") and not _PLAIN.match(start))
 
 
 def _begins_with_workbook(start: bytes, whole: bool) -> bool:
@@ -63,7 +71,7 @@ class Format:
         parts: The parts of a file that are read in parallel, for the reference page.
         starts: First bytes of every file of the format, or a test of them, which also takes whether they are the whole
             file; empty if files of the format begin differently.
-        streams: Whether a file may also begin otherwise, as Arrow's streams do.
+        streams: Whether a file may also begin otherwise, as Arrow's streams of old versions do.
         is_told: Whether a file shows by itself, by content or name, that it has this format.
         proposed_as: The format in messages of `fullpass init`; empty if `init` does not propose it.
         native: Whether Arrow decodes the rows. Its decoder crashes on some damaged files, and the parts of a file can
@@ -144,7 +152,7 @@ _ROWS = (
         config.ArrowSource,
         "tables.ArrowReader",
         parts="record batches",
-        starts=b"ARROW1",
+        starts=_begins_with_arrow,
         streams=True,
         proposed_as="Arrow",
         native=True,

@@ -232,18 +232,22 @@ def _leave_out_indicators(chosen: ChosenLabel, selection: SelectedColumns) -> No
 
 
 def _leave_out_leaks(chosen: ChosenLabel, selection: SelectedColumns) -> None:
-    """Omits columns that leak the label alone, or that nearly do and leak it together with another column."""
+    """Omits columns that give the label away alone, and the only strong one that leaks it together with another column.
+
+    Several strong columns are honest measurements as a rule, two of which tell more; they stay, in doubt.
+    """
     target = chosen.target
+    suspects = [c for c in selection.features if c.strength is not None and c.strength.is_suspect]
     groups_of = cache(lambda candidate: groups_for_pairs(candidate.column, target))
     for candidate in list(selection.features):
         strength = candidate.strength
         if strength is None or not strength.is_suspect:
             continue
         # A text may name the class that it is about; the user is asked.
-        if strength.is_leak and (candidate.column.kind != "text" or strength.by == leaks.BY_MISSING):
+        if strength.gives_label_away and (candidate.column.kind != "text" or strength.by == leaks.BY_MISSING):
             selection.leave_out(candidate, f"gives the label away: {strength.shown} {strength.by}")
             continue
-        own = groups_of(candidate)
+        own = groups_of(candidate) if len(suspects) == 1 else None
         for other in selection.features:
             groups = groups_of(other) if other is not candidate else None
             pair = strength_of_pair(own, groups, target) if own is not None and groups is not None else None

@@ -67,6 +67,7 @@ _PHONE = re.compile(r"\+[0-9]{7,15}")
 _FEWEST_E_CODES = 2
 _FEW_SPELLINGS = 100
 """Up to so many different values, digits that write one number in two ways are codes, such as versions."""
+_COUNTER = re.compile(r"[+-]?(\d+)[.,]([1-9]\d)")
 _NEARLY_ALL, _NEARLY_UNIQUE = 0.95, 0.9
 _WORD_REPEATS = 3
 _LOOKED_AT = 5000
@@ -207,7 +208,7 @@ def _of_numbers(name: str, values: ValueCounts) -> ColumnProfile:
     if numbers.whole and numbers.low >= 0 and repeated and (coded or numbers.low > _LARGE_CODE):
         return ColumnProfile(name, "category", "whole numbers that are codes", values, whole)
     same = ", ".join(same_number(values))
-    if same and values.distinct <= min(_FEW_SPELLINGS, _MOST_CODES * values.present):
+    if same and values.distinct <= min(_FEW_SPELLINGS, _MOST_CODES * values.present) and _count_on(values):
         caution = f"{same} are codes here; write type: number if they are one number"
         return ColumnProfile(name, "category", "digits in several spellings are codes", values, caution=caution)
     if bad:
@@ -230,6 +231,15 @@ def _are_e_codes(values: ValueCounts) -> bool:
     long = sum(rows for match, rows in codes if len(match[1]) > 1 or len(match[0]) in widths)
     rows = sum(rows for _, rows in codes)
     return rows >= _FEWEST_E_CODES and 2 * long >= rows
+
+
+def _count_on(values: ValueCounts) -> bool:
+    """Returns whether digits behind a point count on, as in 1.8, 1.9, 1.10, 1.11; those of measurements leave gaps."""
+    counters: dict[str, set[int]] = {}
+    for text in values.texts:
+        if (parts := _COUNTER.fullmatch(text)) is not None:
+            counters.setdefault(parts[1], set()).add(int(parts[2]))
+    return 2 * sum(map(len, counters.values())) >= sum(max(found) - 9 for found in counters.values())
 
 
 def _of_dirty_numbers(name: str, values: ValueCounts, numbers: NumberProfile, bad: float) -> ColumnProfile:

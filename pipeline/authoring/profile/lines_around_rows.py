@@ -15,6 +15,7 @@ SEPARATORS = (",", "\t", ";", "|")
 FIRST_LOOK = 256 << 10
 """Bytes of a text in which its separator, its lines above the rows, and the names of its columns are looked for."""
 _OFTEN_ALONE = 0.05
+_SURELY_A_HEADER = 3
 _NUMBER = re.compile(r"[+-]?[$€£]?(\d[\d.,' ]*|[.,]\d+)([eE][+-]?\d+)?\s?%?")
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T]\d.*)?|\d{1,2}:\d{2}(:\d{2})?")
 _SIGNS = (b"#", b"%", b"//", b"!")
@@ -83,19 +84,20 @@ def read_top(text: bytes) -> Top:
 def header_rows(columns: Sequence[Sequence[str]]) -> int:
     """Returns the number of header lines at the top of columns, whose first cell is a name.
 
-    A further header line has no number or date, and text in columns of numbers. No cell of it stands below it.
+    A further header line has no number or date, and text in columns of numbers. No cell of it stands below it. Beside
+    such text in three columns, one cell may be otherwise.
     """
     count = 1
     while count < _MOST_HEADERS and all(len(column) > count + 2 for column in columns):
-        texts = 0
+        texts = others = 0
         for column in columns:
             cell, below = column[count], column[count + 1 :]
             known = [c for c in column[_MOST_HEADERS:] or below if c.lower() not in _MISSING]
             numeric = bool(known) and sum(map(is_value, known)) > 0.9 * len(known)
-            if is_value(cell) or (cell and cell in below) or (cell and cell.lower() in _MISSING):
-                return count
-            texts += bool(cell) and numeric
-        if not texts:
+            is_other = is_value(cell) or (cell and cell in below) or (cell and cell.lower() in _MISSING)
+            others += bool(is_other)
+            texts += bool(cell) and numeric and not is_other
+        if not texts or others > (texts >= _SURELY_A_HEADER):
             return count
         count += 1
     return count

@@ -16,6 +16,7 @@ _WORDS = frozenset(
 SURE_WORDS = frozenset({"", *"? NA N/A n/a #N/A NaN nan NULL null <NA> (null) \\N NaT".split()})
 """Words that almost always mean "missing"."""
 _CODE = re.compile("[A-Z]{2}")
+_DIGITS = re.compile("[0-9]{1,3}")
 _FEWEST_CODES = 3
 _MOST_OTHER_WORDS = 3
 _MOSTLY = 0.8
@@ -113,11 +114,14 @@ def missing_tokens(values: ValueCounts) -> tuple[str, ...]:
 
 
 def has_code_na(values: ValueCounts) -> bool:
-    """Returns whether NA is a value among codes of two capital letters, as in AF, EU, NA, SA."""
+    """Returns whether NA is a value among codes of two capital letters, as in AF, EU, NA, SA; a few may be digits."""
     if not values.held(["NA"]):
         return False
     others = [text for text in values.texts if text not in SURE_WORDS]
-    return len(others) >= _FEWEST_CODES and all(_CODE.fullmatch(text) for text in others)
+    pairs = sum(_CODE.fullmatch(text) is not None for text in others)
+    return pairs >= max(_FEWEST_CODES, len(others) / 2) and all(
+        _CODE.fullmatch(t) or _DIGITS.fullmatch(t) for t in others
+    )
 
 
 def are_values(values: ValueCounts, numbers: np.ndarray, words: np.ndarray) -> bool:

@@ -20,6 +20,7 @@ _ROWS_PER_GROUP, _ROWS_PER_PAIR = 50, 10
 _PRIOR_ROWS = 2.0
 FEWEST_ROWS, _FEWEST_OF_CLASS = 50, 10
 _LEAK = {"binary": 0.99, "multiclass": 0.98, "regression": 0.98}
+_GIVEN_AWAY = {"binary": 0.999, "multiclass": 0.998, "regression": 0.998}
 _LEAK_OF_PAIR = {"binary": 0.99, "multiclass": 0.99, "regression": 0.98}
 _SUSPECT = {"binary": 0.95, "multiclass": 0.9, "regression": 0.9}
 _LEAST_GAIN, _BEYOND_CHANCE, _CLASSES_COMPARED, _MOST_BENDS = 0.005, 3.0, 5, 6
@@ -72,8 +73,13 @@ class Strength:
     by: str = "alone"
 
     @property
+    def gives_label_away(self) -> bool:
+        """Whether the column must hold the label itself: no honest measurement predicts so well."""
+        return self.value >= _GIVEN_AWAY[self.task]
+
+    @property
     def is_leak(self) -> bool:
-        """Whether the column predicts so well that it must hold the label itself."""
+        """Whether the column predicts so well that it may hold the label itself."""
         return self.value >= _LEAK[self.task]
 
     @property
@@ -91,8 +97,12 @@ def strength_of(column: ColumnProfile, target: Target) -> Strength | None:
     """Returns how well a column predicts the label; None if its kind has no groups or too few rows have a label."""
     groups = groups_of(column, most_groups(target))
     strength = None if groups is None else strength_of_groups(groups, target)
-    if strength is None or target.task != "regression" or column.kind != "number":
+    if strength is None or target.task not in ("binary", "regression") or column.kind != "number":
         return strength
+    if target.task == "binary":
+        area = _auc_of_order(column.values.row_numbers[target.known], target)
+        # Groups mix the smallest numbers with those beside them; only a leak is so exact that this matters.
+        return _of_auc(area) if area >= max(_LEAK["binary"], strength.value) else strength
     line = _r2_of_line(column.values.row_numbers, target.y)
     return _of_r2(line) if line > strength.value else strength
 
@@ -116,8 +126,7 @@ def strength_of_groups(groups: np.ndarray, target: Target) -> Strength | None:
     if len(sizes) < 2 or np.sort(sizes)[-2] < _FEWEST_OF_CLASS:
         return None
     if target.task == "binary":
-        area = auc(_cross_fitted(groups, codes.astype(float)), codes)
-        return Strength("binary", area, f"AUC {area:.2f}")
+        return _of_auc(auc(_cross_fitted(groups, codes.astype(float)), codes))
     return _accuracy(groups, codes, len(sizes))
 
 
@@ -311,6 +320,19 @@ def _ranks(numbers: np.ndarray) -> np.ndarray:
     """Returns the rank of each number, counted from 1; equal numbers have their mean rank."""
     _, codes, counts = np.unique(numbers, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - (counts - 1) / 2)[codes]
+
+
+def _auc_of_order(numbers: np.ndarray, target: Target) -> float:
+    """Returns the AUC of the numbers themselves, in rising or falling order; missing ones count as their median."""
+    missing = np.isnan(numbers)
+    if missing.all():
+        return 0.0
+    area = auc(np.where(missing, np.nanmedian(numbers), numbers), target.known_codes)
+    return max(area, 1 - area)
+
+
+def _of_auc(area: float) -> Strength:
+    return Strength("binary", area, f"AUC {area:.2f}")
 
 
 def _of_r2(r2: float) -> Strength:

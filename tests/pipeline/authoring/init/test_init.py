@@ -107,7 +107,7 @@ def test_every_line_says_why(tmp_path, shop):
     assert "an id" in left_out["order_id"]
     assert "nothing but EUR" in left_out["currency"]
     assert "no value" in left_out["unused"]
-    assert "gives the label away: AUC 0.99 alone" in left_out["refund"]
+    assert "gives the label away: AUC 1.00 alone" in left_out["refund"]
     assert [line for line in lines if len(line) > 120] == []
 
 

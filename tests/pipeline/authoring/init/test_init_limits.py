@@ -169,3 +169,22 @@ def test_written_numbers_that_are_left_out_are_one_entry_each(tmp_path, random):
     loaded = load(tmp_path / "p.yaml")
     assert loaded.config.features["gives"].format == "$1,234.5" and loaded.config.data.derive == {}
     assert not [p for p in check.require(loaded) if p.severity == "error"]
+
+
+def test_strong_columns_stay_with_a_question_unless_they_give_the_label_away(tmp_path, random):
+    """Sensors that tell a state apart nearly always are honest; a column that tells it exactly holds it."""
+    rows = 3000
+    state = random.integers(0, 2, rows)
+    strong = {f"sensor_{i}": (4.2 * state + random.normal(0, 1.0 + 0.05 * i, rows)).round(4) for i in range(4)}
+    weak = {f"sensor_{i}": (state + random.normal(0, 2, rows)).round(4) for i in range(4, 9)}
+    fine = np.where(state == 1, random.uniform(10, 90, rows).round(3), 0)
+    columns = {**strong, **weak, "fine": fine, "state": np.where(state == 1, "on", "off")}
+    written = init(str(write(tmp_path / "a.csv", columns)), output=str(tmp_path / "p.yaml"), label="state")
+    features = load(tmp_path / "p.yaml").config.features
+    assert set(features) == {*strong, *weak}
+    assert [line for line in written.summary if line.startswith("left out")] == [
+        "left out: fine (gives the label away: AUC 1.00 alone)"
+    ]
+    asked = [line for line in written.summary if line.startswith("check: sensor")]
+    assert len(asked) == len(strong) and all("is it known at serving time?" in line for line in asked)
+    assert written.text.count("CHECK: a strong predictor, AUC 1.00 alone") == sum("AUC 1.00" in line for line in asked)

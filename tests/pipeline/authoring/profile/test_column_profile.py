@@ -95,6 +95,8 @@ def of(texts, rows=200):
         ("note", ["vip"] * 30 + [None] * 170, "category"),
         ("small", ["1.5", "2.5"], "number"),
         ("version", of(["1.8", "1.9", "1.10", "1.1", "2.0"]), "category"),
+        ("version", ["1.1", "1.10", "1.11", "1.13", "2.0"] * 60, "category"),
+        ("temperature", ["37.9", "37.90", "36.6", "38.10", "35.4"] * 60, "number"),
         ("section", of(["1.1", "01.1", "1.2"]), "category"),
         ("amount", of(["1", "1.0", "+2.5", "2.5", "1e2", "100"]), "number"),
         ("price", [*map(str, RANDOM.random(199)), "1.50", "1.5"], "number"),

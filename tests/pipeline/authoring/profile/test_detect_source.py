@@ -34,6 +34,9 @@ def test_format_by_content_where_the_name_says_nothing(tmp_path):
     table = pa.table({"a": [1, 2], "b": ["x", "y"]})
     pq.write_table(table, tmp_path / "p")
     pyarrow.feather.write_feather(table, tmp_path / "f")
+    for name in ("s", "s.arrow"):
+        with pa.OSFile(str(tmp_path / name), "wb") as file, pa.ipc.new_stream(file, table.schema) as stream:
+            stream.write_table(table)
     write(tmp_path / "j", '{"a": 1}\n{"a": 2}\n')
     for name in ("j.txt", "j.log", "j.csv", "j.gz"):
         write(tmp_path / name, '\ufeff{"a": 1\n\n{"a": 1}\r\n{"a": 2}\r\n')
@@ -44,7 +47,7 @@ def test_format_by_content_where_the_name_says_nothing(tmp_path):
     files = sorted(path for path in tmp_path.iterdir())
     assert {file.name: source_of(file, tmp_path)["format"] for file in files} == {
         "p": "parquet",
-        "f": "arrow",
+        **dict.fromkeys(("f", "s", "s.arrow"), "arrow"),
         **dict.fromkeys(("j", "j.txt", "j.log", "j.csv", "j.gz", "z.json"), "jsonl"),
         **dict.fromkeys(("c.gz", "c", "ORC_c.csv", "ORC.csv"), "csv"),
     }
@@ -135,6 +138,16 @@ def test_columns_of_json_lines_are_the_keys_seen(tmp_path):
     data = write(tmp_path / "data.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     found = infer_source(str(data), tmp_path)
     assert columns_of_file(found.files[0], found.source) == ["a", "b.c", "b.d", "e"]
+
+
+def test_one_object_of_records_by_their_ids_is_no_table(tmp_path):
+    records = {f"id{i}": {"a": i, "b": "x"} for i in range(34_006)}
+    data = write(tmp_path / "a.json", json.dumps(records))
+    found = infer_source(str(data), tmp_path)
+    with pytest.raises(
+        UserError, match="a.json: its rows have more than 10,000 different keys, such as 'id0.a', 'id0.b'"
+    ):
+        columns_of_file(found.files[0], found.source)
 
 
 ROWS = [("0.5", "x", "1"), ("1.5", "y", "2"), ("2.5", "x", "3"), ("3.5", "z", "1"), ("4.5", "y", "2")]

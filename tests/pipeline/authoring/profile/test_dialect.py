@@ -88,5 +88,23 @@ def test_separator_and_header_in_another_encoding(encoding):
     assert (found.separator, found.columns, found.encoding) == (";", None, encoding)
 
 
+NUMBERS = "7,Yes,5,6,7\n8,No,4,3,2\n9,Yes,1,2,3\n10,No,2,2,1\n11,No,5,2,1\n"
+
+
+@pytest.mark.parametrize(
+    ("second", "rows"),
+    [
+        (",Response,one,two,three", 2),
+        (",Yes,one,two,three", 2),  # occurs below
+        ("2020,Response,one,two,three", 2),
+        ("2020,Yes,one,two,three", 1),
+        ("6,Yes,one,two,3", 1),
+        (",Yes,one,two,", 1),
+    ],
+)
+def test_one_cell_of_a_further_header_line_may_look_like_a_value(second, rows):
+    assert guess(f"id,fan,rank,rank2,rank3\n{second}\n{NUMBERS}").header_rows == rows
+
+
 def test_a_cut_last_line_does_not_count():
     assert guess("a,b\n1,2\n3,4\n5", whole=False).separator == ","
