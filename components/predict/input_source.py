@@ -74,7 +74,8 @@ def input_source(trained: Mapping[str, Any], path: str, read_as: Mapping[str, An
     settings = trained if same else _carried(trained, FILE_FORMATS[name].source)
     changes = {**({"separator": "\t"} if tabs else {}), **read_as, "format": name, "path": path}
     source = source_with(path, {**settings, **changes}, read_as)
-    unset = {key: trained[key] for key in _OF_TEXT if key in trained and key not in read_as and not same}
+    carried = ("strip",) if source.types_numbers else _OF_TEXT
+    unset = {key: trained[key] for key in carried if key in trained and key not in read_as and not same}
     return InputSource(source, source.raw_text.model_copy(update=unset))
 
 

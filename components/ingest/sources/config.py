@@ -86,6 +86,8 @@ class FileSource(BaseSource, _Path):
 
     endings: ClassVar[tuple[str, ...]] = ()
     """Suffixes of the files that are searched for in a folder; empty accepts every name."""
+    types_numbers: ClassVar[bool] = False
+    """Whether numbers are read as texts with a decimal point, whatever sign people write."""
     given_by = "path"
 
     @property
@@ -164,6 +166,7 @@ class ExcelSource(_TableSource):
     """One sheet of each Excel workbook or OpenDocument spreadsheet."""
 
     endings = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
+    types_numbers = True
     described_by = ("sheet", "columns", "header_rows", "skip_rows", "skip_lines")
 
     format: Literal["excel"]

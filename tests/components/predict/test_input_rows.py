@@ -31,6 +31,7 @@ from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.raw_text import RawText
 from tests.components.ingest.reading_tools import raw, read_file
 from tests.components.predict.predicted_rows import input_rows
+from tests.spreadsheet_files import write_xlsx
 
 X_KIND = raw(x="number", kind="string")
 
@@ -159,6 +160,12 @@ def test_csv_for_a_model_that_was_trained_on_parquet(tmp_path):
     assert values(source, path, X_KIND) == {"x": [2.5, None, None], "kind": [b"a", None, None]}
 
 
+def test_excel_for_a_model_that_was_trained_on_a_decimal_comma(tmp_path):
+    source = CsvSource(format="csv", path="x", separator=";", decimal=",", missing=["?"])
+    write_xlsx(tmp_path / "a.xlsx", {"S": [["x", "kind"], [2.5, " a "], [1.125, "?"]]})
+    assert values(source, tmp_path / "a.xlsx", X_KIND) == {"x": [2.5, 1.125], "kind": [b"a", None]}
+
+
 @pytest.mark.parametrize(
     ("name", "trained", "expected"),
     [
@@ -168,6 +175,8 @@ def test_csv_for_a_model_that_was_trained_on_parquet(tmp_path):
         ("a.b.jsonl.zst", "csv", "jsonl"),
         ("a.pq", "csv", "parquet"),
         ("a.feather", "csv", "arrow"),
+        ("a.xlsx", "csv", "excel"),
+        ("a.ods", "parquet", "excel"),
         ("a.tfrecord.gz", "csv", "tfrecord"),
         ("a.txt", "text", "text"),
         ("a.txt", "csv", "csv"),
