@@ -66,6 +66,14 @@ class RunArtifacts:
         pushed = self.find("pushed")
         return str(pushed.properties["pushed_destination"]) if pushed and pushed.properties.get("pushed") else None
 
+    @property
+    def served_instead(self) -> str | None:
+        """The version that was served after the push of another; None if the pushed one was, or nothing was pushed."""
+        pushed = self.find("pushed")
+        found = pushed.properties if pushed and pushed.properties.get("pushed") else {}
+        served = found.get("served_version")
+        return str(served) if served and served != found["pushed_version"] else None
+
     def verdict(self, config: EvaluationConfig) -> Verdict | None:
         """Returns the metrics against their thresholds, and the reasons; None if no model was evaluated."""
         blessed = self.blessed

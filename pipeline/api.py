@@ -30,8 +30,9 @@ from fullpass.pipeline.frames import Rows, as_arrow, concatenated, like, to_parq
 from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.registry.list_versions import Version, read_versions
 from fullpass.pipeline.registry.locate_model import pushed_to
+from fullpass.pipeline.registry.root_page import write_pages_of
 from fullpass.pipeline.root.check import claim_root
-from fullpass.pipeline.root.layout import SUMMARY, RootLayout, pipeline_root
+from fullpass.pipeline.root.layout import SUMMARY, RootLayout, pipeline_root, served_folder
 from fullpass.pipeline.running.execution.display import NotebookDisplay, in_notebook
 from fullpass.pipeline.running.outcome import Outcome
 from fullpass.pipeline.running.request import RunRequest
@@ -360,7 +361,10 @@ def rollback(target: PipelineFile, to: int | None = None) -> int:
     Raises:
         UserError: There is no such version.
     """
-    return roll_back(_pushed(target), to)
+    folder = _pushed(target)
+    served = roll_back(folder, to)
+    write_pages_of(folder)
+    return served
 
 
 def _loaded(pipeline: PipelineFile, *, runs_here: bool = True, span: str | None = None) -> Loaded:
@@ -388,7 +392,7 @@ def _labelled(stack: ExitStack, rows: Rows, read_as: Mapping[str, Any]) -> tuple
 
 def _pushed(target: PipelineFile) -> Path:
     if isinstance(target, Loaded):
-        return Path(target.resolve(target.config.push.to))
+        return served_folder(target)
     return pushed_to(Path(target).absolute())
 
 

@@ -31,6 +31,7 @@ from fullpass.pipeline.exit_codes import ExitCode, exit_code, explained
 from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.registry.commands import bless, compare, evaluate, export, gc, lineage, models, refresh, runs
 from fullpass.pipeline.registry.locate_model import pushed_to
+from fullpass.pipeline.registry.root_page import write_page_after_run
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
 from fullpass.pipeline.running.beam_args import prediction_args
 from fullpass.pipeline.running.execution import failure
@@ -228,7 +229,6 @@ def run(
 ) -> None:
     """Run the pipeline on this machine, from raw data to a pushed model. Unchanged nodes are not repeated."""
     loaded = load_checked(file, span=span)
-    from fullpass.pipeline.registry.root_page import write_page_after_run
     from fullpass.pipeline.running.run import run as run_pipeline
 
     request = RunRequest(

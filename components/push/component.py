@@ -33,10 +33,10 @@ def Pusher(
 ) -> None:
     """Pushes the model if it was blessed and passed Parity and ServingCheck.
 
-    `pushed_model` has the properties `pushed` (0 or 1), `pushed_version` and `pushed_destination`. Parity and
-    ServingCheck fail the run themselves; their reports are inputs to make the push wait for them. The pushed copy
-    contains its lineage in `fullpass.json`. `evaluated` is the JSON of the section `evaluation`, which names the
-    metrics.
+    `pushed_model` has the properties `pushed` (0 or 1), `pushed_version`, `pushed_destination` and `served_version`,
+    that which was served after the push. Parity and ServingCheck fail the run themselves; their reports are inputs to
+    make the push wait for them. The pushed copy contains its lineage in `fullpass.json`. `evaluated` is the JSON of the
+    section `evaluation`, which names the metrics.
     """
     if not blessing.get_int_custom_property("blessed"):
         pushed_model.set_int_custom_property("pushed", 0)
@@ -83,4 +83,5 @@ def push_model(
     pushed_model.set_int_custom_property("pushed", 1)
     pushed_model.set_int_custom_property("created", int(result.created))
     pushed_model.set_string_custom_property("pushed_version", str(result.version))
+    pushed_model.set_string_custom_property("served_version", str(result.served))
     pushed_model.set_string_custom_property("pushed_destination", str(Path(target) / str(result.version)))

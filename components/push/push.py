@@ -4,14 +4,15 @@
     serving/1760086400/              the highest version, which TF Serving serves
     serving/rolled_back-1760172800/  put aside by a rollback; the name is no number, so a server ignores it
     serving/current -> 1760086400    a link with a fixed name
+    serving/.fullpass-models         the pipeline whose models these are; that of another pipeline is refused
 
 TF Serving's default policy is to serve the highest of the folders whose names are numbers. Therefore a push and a
 rollback are each a rename, after which `current` is set. After a crash between the two, the next push or rollback sets
-it.
+it. Whatever changes the folder holds its lock, and changes nothing if another version is served than when it began.
 """
 
 import contextlib
-import fcntl
+import logging
 import os
 import re
 import shutil
@@ -22,8 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from fullpass.base import state_file
-from fullpass.base.errors import UserError
-from fullpass.base.folders import entries, open_lock, remove
+from fullpass.base.errors import UserError, listed
+from fullpass.base.folders import entries, remove
+from fullpass.base.locks import for_reading, holding
+from fullpass.base.owner_mark import read_owner, write_owner
 from fullpass.base.redact import redact_tree
 from fullpass.trainer.export.export_files import DESCRIPTION, ORIGIN, read_description, verify_export
 
@@ -31,11 +34,15 @@ _ROLLED_BACK = "rolled_back-"
 _PENDING = ".pending-"
 _REMOVED = ".removed-"
 _LOCK = ".lock"
+_LOG = logging.getLogger(__name__)
+_MARK = "Fullpass pushes the models of one pipeline into this folder, and removes old ones (push.keep)."
 _NUMBER = re.compile("[0-9]{1,18}")
 _DAMAGED = (
     "Put it back from a copy of the model, or remove the folder of this version: `fullpass run --fresh` trains and "
     "pushes again."
 )
+OWNER = ".fullpass-models"
+"""File that names the pipeline whose models a folder holds."""
 CURRENT = "current"
 """Link to the served version."""
 LINEAGE = "lineage"
@@ -53,11 +60,18 @@ class _Origin:
 
 @dataclass(frozen=True)
 class PushResult:
-    """The result of a push. created: False if the model had been pushed before. removed: the removed old versions."""
+    """The result of a push.
+
+    Attributes:
+        created: False if the model had been pushed before.
+        removed: The removed old versions.
+        served: The version that is served after it.
+    """
 
     version: int
     created: bool
     removed: tuple[int, ...]
+    served: int
 
 
 def served_versions(target: Path) -> list[int]:
@@ -89,8 +103,61 @@ def served_version(target: Path) -> int | None:
     return present[-1] if present else None
 
 
+def pushed_origins(target: Path) -> set[str]:
+    """Returns the addresses of the models in a folder of pushed models, served or put aside."""
+    if not target.is_dir():
+        return set()
+    with for_reading(target / _LOCK):
+        origins = [origin_of(folder) for folder in _folders(target)]
+    return {origin for origin in origins if origin is not None}
+
+
+def _folders(target: Path) -> list[Path]:
+    return [folder_of(target, version) for version in served_versions(target) + rolled_back(target)]
+
+
+def require_owner(target: Path, name: str) -> None:
+    """Checks that a folder holds the models of one pipeline, because a push replaces and removes versions there.
+
+    The folder has a mark, which counts. In one that an earlier release made, each version names its pipeline.
+
+    Args:
+        name: The name of the pipeline.
+
+    Raises:
+        UserError: The folder holds models of another pipeline, or of another program.
+    """
+    mark = target / OWNER
+    owner = read_owner(mark)
+    owners = {owner} if owner is not None else {pipeline_of(folder) for folder in _folders(target)}
+    others = sorted({one for one in owners if one not in (None, name)})
+    if others:
+        other = target.with_name(name) if target.name in others else target / name
+        raise UserError(
+            f"{target}: the folder of the pushed models of {listed(others)}. Those of the pipeline {name} would "
+            f"replace and remove them, and be taken for theirs. Name another folder, such as push: {{to: {other}}}. If "
+            f"{name} was renamed, or takes over these models, write the line `pipeline: {name}` into {mark}."
+        )
+
+
+def pipeline_of(version: Path) -> str | None:
+    """Returns the name of the pipeline that made a version; None if its description is damaged or names none."""
+    try:
+        named = description(version).get("name")
+    except state_file.DamagedState:
+        return None
+    return named if named or (version / ORIGIN).is_file() else f"another program (version {version.name})"
+
+
 def push(
-    model: Path, target: Path, *, keep: int, origin: str, refresh: str = "", lineage: Mapping[str, Any] | None = None
+    model: Path,
+    target: Path,
+    *,
+    keep: int,
+    origin: str,
+    refresh: str = "",
+    replaces: int | None = None,
+    lineage: Mapping[str, Any] | None = None,
 ) -> PushResult:
     """Copies a SavedModel into `target` as a new version, named by the time in seconds, and removes old versions.
 
@@ -102,15 +169,24 @@ def push(
         keep: Number of versions to keep, including the new one.
         origin: The address of the model's artifact, which identifies it.
         refresh: Digest of the joined tables of a refreshed model; it is another version of the same artifact.
+        replaces: The version that must still be the served one; None pushes whatever is served.
         lineage: The lineage to write into `fullpass.json` (components/push/model_lineage.py).
+
+    Raises:
+        UserError: The folder holds models of another pipeline, or another version is served than `replaces`.
     """
     target.mkdir(parents=True, exist_ok=True)
-    with _locked(target):
+    name = description(model).get("name")
+    with _locked(target, "a push"):
+        if name is not None:
+            require_owner(target, name)
+        if replaces is not None:
+            _check_served(target, replaces)
         known = served_versions(target)[-1:] if refresh else served_versions(target)
         for version in known + rolled_back(target):
             folder = folder_of(target, version)
             if (origin_of(folder), refresh_of(folder)) == (origin, refresh) and damage_of_version(folder) is None:
-                return PushResult(version, created=False, removed=())
+                return PushResult(version, created=False, removed=(), served=served_version(target) or version)
         version = max(int(time.time()), *(v + 1 for v in served_versions(target) + rolled_back(target)), 1)
         pending = target / f"{_PENDING}{version}"
         shutil.copytree(model, pending)
@@ -120,8 +196,10 @@ def push(
         if lineage is not None:
             described = description(pending) | {LINEAGE: dict(lineage)}
             state_file.write(pending / DESCRIPTION, redact_tree(described), indent=2)
+        if name is not None and read_owner(target / OWNER) is None:
+            write_owner(target / OWNER, _MARK, name)
         pending.rename(target / str(version))
-        return PushResult(version, created=True, removed=_drop_old(target, keep))
+        return PushResult(version, created=True, removed=_drop_old(target, keep), served=version)
 
 
 def _drop_old(target: Path, keep: int) -> tuple[int, ...]:
@@ -191,11 +269,9 @@ def refresh_of(version: Path) -> str:
 
 
 @contextlib.contextmanager
-def _locked(target: Path) -> Iterator[None]:
-    """Locks out other pushes and rollbacks, removes the leftovers of killed ones, and sets `current` at the end."""
-    lock = open_lock(target / _LOCK)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+def _locked(target: Path, what: str) -> Iterator[None]:
+    """Locks out all other changes, removes the leftovers of killed ones, and sets `current` at the end."""
+    with holding(target / _LOCK, what=what, tell=_LOG.warning):
         _refuse_strays(target)
         for name in (_PENDING, _REMOVED):
             for left in entries(target.resolve(), f"{name}*"):
@@ -204,8 +280,16 @@ def _locked(target: Path) -> Iterator[None]:
             yield
         finally:
             _update_current(target)
-    finally:
-        os.close(lock)
+
+
+def _check_served(target: Path, version: int | None) -> None:
+    """Checks that the version that was served when a change began is still the served one."""
+    now = served_version(target)
+    if now != version:
+        raise UserError(
+            f"{target}: version {now or 'none'} is served by now, and was not when this began: then it was "
+            f"{version or 'none'}. Nothing was changed. Look at `fullpass models`, and give the command again."
+        )
 
 
 def _refuse_strays(target: Path) -> None:
@@ -241,11 +325,13 @@ def rollback(target: Path, to: int | None = None) -> int:
         to: The version to serve; None is the version before the served one.
 
     Raises:
-        UserError: There is no such version, or it is damaged.
+        UserError: There is no such version, it is damaged, or another version was pushed meanwhile.
     """
     if not target.is_dir():
         raise UserError(f"{target}: no such folder; nothing has been pushed there.")
-    with _locked(target):
+    before = served_version(target)
+    with _locked(target, "fullpass rollback"):
+        _check_served(target, before)
         present, put_aside = served_versions(target), rolled_back(target)
         if to is None:
             if len(present) < 2:

@@ -233,6 +233,7 @@ class ReportData:
         classes: None for a regression, and if no metric needs them.
         errors: None if the task is no regression.
         dependence: None if no importance was measured.
+        served_instead: The version that was served after the push of another; "" if the pushed one was.
     """
 
     name: str
@@ -245,6 +246,7 @@ class ReportData:
     gate: Gate
     data: Data
     pushed_to: str
+    served_instead: str = ""
     classes: ShownClasses | None = None
     errors: ShownErrors | None = None
     images: Images = Images()
@@ -276,6 +278,7 @@ def read_run(name: str, made: RunArtifacts, config: EvaluationConfig) -> ReportD
         data=_data(made, manifests),
         identity=identity(record, made.all("examples"), manifests),
         pushed_to=made.pushed_to or "",
+        served_instead=made.served_instead or "",
     )
 
 

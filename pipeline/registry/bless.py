@@ -28,14 +28,16 @@ from fullpass.components.internals.tfx_internals import (
 )
 from fullpass.components.mlmd_values import properties_of
 from fullpass.components.push.component import push_model
+from fullpass.components.push.pushed_version import pushed_version
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.root.check import check_root
-from fullpass.pipeline.root.layout import RootLayout
+from fullpass.pipeline.root.layout import RootLayout, served_folder
 from fullpass.pipeline.root.locks import run_lock
 from fullpass.pipeline.running.execution.metadata_store import LockedMetadata
 
 BLESS = "Bless"
 _PUSHER = "Pusher"
+_DONE = (proto.Execution.COMPLETE, proto.Execution.CACHED)
 Artifacts = Mapping[str, Sequence[types.Artifact]]
 
 
@@ -55,6 +57,7 @@ def bless(loaded: Loaded, root: Path, *, model: str | None, force: bool, why: st
     metadata = RootLayout(root).metadata
     if not metadata.exists():
         raise UserError(f"{root}: no run so far, so there is no model to bless.")
+    served_folder(loaded)  # before a blessing is recorded
     with run_lock(root, what="fullpass bless"):
         check_root(root)
         with LockedMetadata(metadata) as handle:
@@ -78,18 +81,20 @@ class _RefusedModel:
 
     @classmethod
     def find(cls, handle: LockedMetadata, loaded: Loaded, number: str | None) -> "_RefusedModel":
-        """Returns the model with a number, or the newest that was refused and not blessed since."""
+        """Returns the model with a number, or the one that was refused last and not blessed since."""
         name = loaded.config.name
         node = handle.store.get_context_by_type_and_name(
             constants.NODE_CONTEXT_TYPE_NAME, compiler_utils.node_context_name(name, _PUSHER)
         )
         executions = handle.store.get_executions_by_context(node.id) if node is not None else []
-        done = [execution for execution in executions if execution.last_known_state == proto.Execution.COMPLETE]
-        judged = [(e, execution_lib.get_input_artifacts(handle, e.id)) for e in sorted(done, key=lambda e: -e.id)]
-        blessed = {_number(inputs) for _, inputs in judged if inputs["blessing"][0].get_int_custom_property("blessed")}
+        done = [execution for execution in executions if execution.last_known_state in _DONE]
+        judged = [(e, execution_lib.get_input_artifacts(handle, e.id)) for e in sorted(done, key=lambda e: e.id)]
+        # The last verdict on a model counts: other thresholds, or another baseline, judge it anew.
+        last = {_number(inputs): (execution, inputs) for execution, inputs in judged}
+        blessed = {model for model, (_, inputs) in last.items() if _is_blessed(inputs)}
         if number in blessed:
             raise UserError(f"Model {number} was blessed and pushed already.")
-        refused = [found for found in judged if _number(found[1]) not in blessed]
+        refused = sorted((f for f in last.values() if not _is_blessed(f[1])), key=lambda found: -found[0].id)
         chosen = [found for found in refused if number in (None, _number(found[1]))]
         if not chosen:
             known = ", ".join(dict.fromkeys(_number(inputs) for _, inputs in refused)) or "none"
@@ -121,7 +126,11 @@ class _RefusedModel:
         push_model(inputs, version, target, keep=config.push.keep, config=config.evaluation)
         os.makedirs(version.uri)
         self._record(_PUSHER, self._execution.type, inputs, {"pushed_model": [version]})
-        return f"Blessed by {by} and pushed to {version.get_string_custom_property('pushed_destination')}"
+        pushed = pushed_version(version.get_string_custom_property("pushed_destination"))
+        if pushed.not_served:
+            return f"Blessed by {by}, but {pushed.not_served}"
+        new = version.get_int_custom_property("created")
+        return f"Blessed by {by} and {'pushed to' if new else 'served from'} {pushed.folder}"
 
     def _blessing(self, root: Path, by: str, why: str) -> standard_artifacts.ModelBlessing:
         moment = datetime.now().astimezone()
@@ -159,6 +168,10 @@ class _RefusedModel:
             exec_properties=parameters if node == _PUSHER else None,
         )
         execution_lib.put_execution(self._handle, execution, contexts, inputs, outputs)
+
+
+def _is_blessed(inputs: Artifacts) -> bool:
+    return bool(inputs["blessing"][0].get_int_custom_property("blessed"))
 
 
 def _number(inputs: Artifacts) -> str:

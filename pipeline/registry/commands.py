@@ -25,15 +25,16 @@ from fullpass.components.pages.notebook_html import ShownPage
 from fullpass.components.predict.input_source import input_files, input_source, read_as_of
 from fullpass.pipeline import options
 from fullpass.pipeline.authoring.checks.check import load_checked
-from fullpass.pipeline.authoring.loading.load import Loaded, load
+from fullpass.pipeline.authoring.loading.load import YAML_ENDINGS, Loaded, load
 from fullpass.pipeline.printing import console, print_data, print_text, simple_table
 from fullpass.pipeline.registry import list_runs, list_versions
 from fullpass.pipeline.registry.compared_model import find_model
 from fullpass.pipeline.registry.locate_model import find_export, pushed_to, read_lineage, tree
 from fullpass.pipeline.registry.retention.collect import Freed, NextRun, collect
 from fullpass.pipeline.registry.retention.records import Policy
+from fullpass.pipeline.registry.root_page import write_page_after_run, write_pages_of
 from fullpass.pipeline.root.check import check_own_root
-from fullpass.pipeline.root.layout import RootLayout, pipeline_root
+from fullpass.pipeline.root.layout import RootLayout, pipeline_root, served_folder
 from fullpass.pipeline.startup import large_imports, noise_to, without_keras
 
 if TYPE_CHECKING:
@@ -64,28 +65,30 @@ def bless(
 
     loaded = load_checked(file, runs_here=False)
     print_text(bless_model(loaded, pipeline_root(loaded, root), model=model, force=force, why=why))
+    write_pages_of(served_folder(loaded))
 
 
 def refresh(
     model: Annotated[
-        str, Argument(metavar="MODEL", help="A version's number, or `latest` for the served one.")
+        str, Argument(metavar="MODEL", help="`latest` for the served one, its version's number, or the pipeline YAML.")
     ] = "latest",
     file: options.NamedFile = options.USUAL,
 ) -> None:
-    """Push a model again with the current tables that it looks up, if it answers like rows joined with them."""
-    loaded = load(file)
+    """Push the served model again with the current tables that it looks up, if it answers like joined rows."""
+    loaded = load(Path(model) if Path(model).suffix in YAML_ENDINGS else file)
     export = find_export(model, file)
     with large_imports(), noise_to(Path(os.devnull)):
         from fullpass.pipeline.registry.refresh import refresh as push_refreshed
         from fullpass.pipeline.registry.refresh import words
 
         found = push_refreshed(loaded, export)
-    print_text(words(found, pushed_to(file)))
+    print_text(words(found, served_folder(loaded)))
+    write_pages_of(served_folder(loaded))
 
 
 def lineage(
     model: Annotated[
-        str, Argument(metavar="MODEL", help="A version's number, `latest` for the served one, or a folder.")
+        str, Argument(metavar="MODEL", help="A version's number, `latest` or the YAML for the served one, or a folder.")
     ] = "latest",
     file: Annotated[
         Path,
@@ -275,12 +278,14 @@ def gc(
         )
     if not layout.metadata.is_file():
         raise UserError(f"{folder}: no run has been made there. --root names another folder.")
-    target = Path(loaded.resolve(loaded.config.push.to))
-    freed = collect(folder, target, Policy(keep_runs, keep_days), _next_run(loaded, folder), dry_run=dry_run)
+    target, policy = served_folder(loaded), Policy(keep_runs, keep_days)
+    freed = collect(folder, target, policy, _next_run(loaded, folder), dry_run=dry_run)
     if as_json:
         print_data(json.dumps({"dry_run": dry_run, **asdict(freed)}, indent=2))
     else:
         console().print(_freed_table(freed, dry_run=dry_run))
+    if not dry_run:
+        write_page_after_run(loaded, root)
 
 
 def _next_run(loaded: Loaded, root: Path) -> NextRun:

@@ -1,7 +1,8 @@
 """Lists the runs of a root: when, what changed since the run before, verdict and metrics. No TensorFlow, no metadata.
 
-The history holds every run that has ended, the folder of its logs the YAML and the metrics. A run that `fullpass gc`
-removed has no row; the next one is compared with the run before it that is left.
+The history holds every run that has ended, with its metrics; the folder of its logs has the YAML, until `fullpass gc`
+removes it. Of a run that trained no model, gc removes the row as well; the next one is compared with the one before it
+that is left.
 """
 
 import json
@@ -18,6 +19,7 @@ from fullpass.base.files import read_bytes
 from fullpass.base.metric_text import metric_text
 from fullpass.components.ingest.spans.span_pattern import Unit, label_of
 from fullpass.components.pages import notebook_html as html
+from fullpass.components.push.pushed_version import State, state_now
 from fullpass.pipeline.printing import shortened, simple_table
 from fullpass.pipeline.registry.config_diff import Settings, differences
 from fullpass.pipeline.root.layout import RootLayout
@@ -29,6 +31,7 @@ _DAMAGED_SUMMARY = "Remove it: the run is then listed without its metrics."
 _SHOWN_METRICS = 3
 _LONGEST_MESSAGE = 200
 _WIDE = {"what changed", "message"}
+_NOT_SERVED: dict[State, str] = {"kept": "a newer one is", "put aside": "put aside", "gone": "removed"}
 UNFINISHED = "unfinished"
 """The outcome of a run that recorded no end: it is running, or it was killed."""
 
@@ -44,6 +47,8 @@ class ListedRun:
         spans: The oldest and the newest span of its window, as labels; None for a source without spans.
         rows: Number of rows read; None if Ingest did not end.
         blessed: None if no model was evaluated.
+        pushed_to: Folder of the version that its model was pushed as, in this run or an earlier one.
+        model_now: What that version is now: `served`, `kept` behind a newer one, `put aside` by a rollback, or `gone`.
         config_hash: Digest of all settings; None if the logs are gone.
         occasion: Key of the schedule's occasion; empty for a run by hand.
         report: Path of its report, of a data gate's stop too; None if there is none.
@@ -60,6 +65,7 @@ class ListedRun:
     blessed: bool | None
     metrics: dict[str, float]
     pushed_to: str | None = None
+    model_now: State | None = None
     config_hash: str | None
     occasion: str = ""
     report: str | None
@@ -74,7 +80,7 @@ class Runs(list[ListedRun]):
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a run left: its row in the history, the facts in its logs (YAML, code), and its summary."""
+    """What a run left: its row in the history, the facts in its logs (YAML, code), and its summary, or what stays."""
 
     run_id: str
     record: RunRecord | None
@@ -119,7 +125,8 @@ def recorded_runs(root: Path, most: int) -> list[Recorded]:
 def _recorded(layout: RootLayout, run_id: str, record: RunRecord | None) -> Recorded:
     facts = read_bytes(str(layout.run_logs(run_id) / RUN_FACTS_FILE))
     summary = layout.run_summary(run_id)
-    recorded = state_file.read(summary, _DAMAGED_SUMMARY) if summary.is_file() else {}
+    kept = json.loads(record.measured) if record and record.measured else {}
+    recorded = state_file.read(summary, _DAMAGED_SUMMARY) if summary.is_file() else kept
     return Recorded(run_id, record, json.loads(facts) if facts else {}, recorded)
 
 
@@ -135,6 +142,7 @@ def _listed(one: Recorded, before: Recorded | None) -> ListedRun:
     return ListedRun(
         run_id=one.run_id,
         **ended,
+        model_now=state_now(record.pushed_to) if record and record.pushed_to else None,
         changes=tuple(_changes(before, one)) if before else None,
         spans=_spans(record) if record else None,
         rows=one.summary.get("rows_read") or None,
@@ -198,8 +206,15 @@ def run_cells(found: list[ListedRun], most: int | None) -> tuple[tuple[str, ...]
             run.outcome.replace("_", " "),
             *(metric_text(run.metrics[name]) if name in run.metrics else "" for name in names),
             "the first run listed" if run.changes is None else "\n".join(run.changes) or "nothing",
-            f"version {Path(run.pushed_to).name}" if run.pushed_to else shortened(run.message, _LONGEST_MESSAGE),
+            _model_text(run) or shortened(run.message, _LONGEST_MESSAGE),
         )
         for run in found
     ]
     return ("run", "took", "outcome", *names, "what changed", "message"), rows
+
+
+def _model_text(run: ListedRun) -> str:
+    if not run.pushed_to or run.model_now is None:
+        return ""
+    now = "served now" if run.model_now == "served" else f"not served now ({_NOT_SERVED[run.model_now]})"
+    return f"version {Path(run.pushed_to).name}, {now}"

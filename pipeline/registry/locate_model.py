@@ -14,9 +14,10 @@ from fullpass.base.errors import UserError, listed
 from fullpass.base.json_text import parse_fields
 from fullpass.components.data_gate.gate_verdict import JudgedSpan
 from fullpass.components.push import push
+from fullpass.pipeline.authoring.loading.load import YAML_ENDINGS, load
 from fullpass.pipeline.printing import short_value
 from fullpass.pipeline.registry.list_versions import code_text
-from fullpass.pipeline.root.layout import metadata_above
+from fullpass.pipeline.root.layout import metadata_above, served_folder
 from fullpass.pipeline.startup import noise_to
 from fullpass.trainer.export.export_files import DESCRIPTION, ORIGIN
 
@@ -36,9 +37,9 @@ def read_lineage(model: str, config: Path) -> LineageRecord:
     """Returns the lineage of a model.
 
     Args:
-        model: A version in the folder of pushed models, `latest` for the served one, or the folder of a version, an
-            export or a model artifact.
-        config: The YAML that names the folder of pushed models; not read if `model` is a folder.
+        model: A version in the folder of pushed models, `latest` or the YAML itself for the served one, or the folder
+            of a version, an export or a model artifact.
+        config: The YAML that names the folder of pushed models; not read if `model` is a folder or a YAML.
 
     Raises:
         UserError: There is no such model, or its lineage was not recorded.
@@ -74,23 +75,28 @@ def recorded_as(export: Path) -> tuple[str | None, Path | None]:
 
 
 def pushed_to(target: Path) -> Path:
-    """Returns the folder of pushed models that a YAML names, or `target` if it is a folder."""
+    """Returns the folder of pushed models that a YAML names, or `target` if it is a folder.
+
+    Raises:
+        UserError: The YAML cannot be read, or its folder holds the models of another pipeline.
+    """
     if target.is_dir():
         return target
-    from fullpass.pipeline.authoring.loading.load import load
-
-    loaded = load(target)
-    return Path(loaded.resolve(loaded.config.push.to))
+    return served_folder(load(target))
 
 
 def find_export(model: str, config: Path) -> Path:
     """Returns the folder of the SavedModel that `model` names, as in `read_lineage`."""
     folder = Path(model)
+    if folder.suffix in YAML_ENDINGS:
+        model, config = LATEST, folder
     if not model.isdigit() and model != LATEST:
         for export in (folder, folder / push.SERVING, folder / "current"):
             if (export / "saved_model.pb").is_file():
                 return export.resolve()
-        raise UserError(f"{model}: no model. Give a version's number, `{LATEST}`, or a folder with a saved_model.pb.")
+        raise UserError(
+            f"{model}: no model. Give a version's number, `{LATEST}`, a YAML, or a folder with a saved_model.pb."
+        )
     target = pushed_to(config)
     version = push.served_version(target) if model == LATEST else int(model)
     if version is None or not push.folder_of(target, version).is_dir():

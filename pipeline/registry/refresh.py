@@ -25,10 +25,11 @@ from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.spans.joined_tables import find_tables
 from fullpass.components.parity.compare import ParityComparison, Tolerance, check_parity, compare_rows
 from fullpass.components.parity.compare_paths import MOST_ROWS, Features, example_batches
-from fullpass.components.push.push import LINEAGE, PushResult, origin_of, push, rolled_back
+from fullpass.components.push.push import LINEAGE, PushResult, origin_of, push, rolled_back, served_version
 from fullpass.components.serving_check.component import check_export
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.registry.compared_model import find_model
+from fullpass.pipeline.root.layout import served_folder
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.raw_text import RawText
 from fullpass.trainer.export.export_files import SERVING_DEFAULT, SERVING_RAW, column_of, verify_export
@@ -61,12 +62,15 @@ def refresh(loaded: Loaded, export: Path) -> Refreshed:
     """Pushes the model of an export with the tables that a YAML names now.
 
     Args:
-        export: Folder of a pushed version.
+        export: Folder of the served version.
 
     Raises:
-        UserError: The model looks nothing up, the YAML declares other joins or columns, a table cannot be read, is too
-            large or has other types, the eval rows are gone, the answers differ, or a fresh process cannot serve it.
+        UserError: The version is not served, or not any more, the model looks nothing up, the YAML declares other joins
+            or columns, a table cannot be read, is too large or has other types, the eval rows are gone, the answers
+            differ, or a fresh process cannot serve it.
     """
+    target = served_folder(loaded)
+    served = _served(target, export)
     verify_export(str(export))
     before, files = OpenExport(export), find_model(str(export), loaded.file).eval_files
     origin = origin_of(export)
@@ -78,7 +82,7 @@ def refresh(loaded: Loaded, export: Path) -> Refreshed:
         tables = [_table(before, index) for index in indexes]
         digests = {table.name: table.described()["digest"] for table in tables}
         if digests == {name: of["digest"] for name, of in before.lookups.items()}:
-            return Refreshed(PushResult(int(export.name), created=False, removed=()), 0, {}, 0)
+            return Refreshed(PushResult(served, created=False, removed=(), served=served), 0, {}, 0)
         written = Path(folder) / "export"
         before.write(written, tables)
         found = _compare(before, OpenExport(written), indexes, files, loaded)
@@ -93,9 +97,28 @@ def refresh(loaded: Loaded, export: Path) -> Refreshed:
             "latency_ms": round(latency, 3),
         }
         lineage = {**before.description.get(LINEAGE, {}), "refreshed": facts}
-        target = Path(loaded.resolve(loaded.config.push.to))
-        keep, digest = loaded.config.push.keep, " ".join(digests.values())
-        return replace(found, pushed=push(written, target, keep=keep, origin=origin, refresh=digest, lineage=lineage))
+        digest = " ".join(digests.values())
+        pushed = push(
+            written,
+            target,
+            keep=loaded.config.push.keep,
+            origin=origin,
+            refresh=digest,
+            replaces=served,
+            lineage=lineage,
+        )
+        return replace(found, pushed=pushed)
+
+
+def _served(target: Path, export: Path) -> int:
+    """Returns the number of the served version, which must be that of an export: the refreshed one is served next."""
+    served = served_version(target)
+    if served is None or export.resolve() != (target / str(served)).resolve():
+        raise UserError(
+            f"{export}: not the served version of {target} ({served or 'none'}), and a refreshed model would be served "
+            f"in its place. To refresh another version, serve it first: fullpass rollback {target} --to VERSION."
+        )
+    return served
 
 
 def _check_joins(model: OpenExport, loaded: Loaded) -> None:
@@ -161,7 +184,7 @@ def _compare(
     for index in indexes:
         if rows and unmatched[index.name] == rows:
             raise UserError(f"data.joins.{index.name}: none of {rows:,} eval rows has a match in the new table.")
-    return Refreshed(PushResult(0, created=False, removed=()), rows, unmatched, changed)
+    return Refreshed(PushResult(0, created=False, removed=(), served=0), rows, unmatched, changed)
 
 
 def _joined(

@@ -1,6 +1,7 @@
 """One page of a root, `index.html`: its newest run as a DAG, its pushed models, and its newest runs.
 
-It is a static file, which every run writes anew. Its size does not grow with the number of runs.
+It is a static file, which every run and every change of the served model write anew. Its size does not grow with the
+number of runs.
 """
 
 import os
@@ -16,17 +17,20 @@ from markupsafe import Markup
 from fullpass.base import state_file
 from fullpass.base.files import write_atomically
 from fullpass.components.pages.render import render_page
+from fullpass.components.push.push import pipeline_of
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.printing import report_errors
 from fullpass.pipeline.registry.list_runs import ListedRun, read_runs
 from fullpass.pipeline.registry.list_runs import run_cells as run_cells
 from fullpass.pipeline.registry.list_versions import read_versions, rows_note
 from fullpass.pipeline.registry.list_versions import version_cells as version_cells
-from fullpass.pipeline.root.layout import RootLayout, pipeline_root
+from fullpass.pipeline.registry.locate_model import recorded_as
+from fullpass.pipeline.root.layout import RootLayout, pipeline_root, served_folder
 
 MOST_RUNS = 100
 """Runs that the page lists."""
 _STYLES = {"ok": "good", "cached": "good", "reused": "good", "failed": "bad", "interrupted": "bad"}
+_NOT_WRITTEN = "The page of all runs could not be written"
 _DAMAGED_SUMMARY = "Remove it: the run is then shown without its nodes."
 
 Link = tuple[str, str]
@@ -54,17 +58,21 @@ class ShownRun:
     layers: tuple[tuple[ShownNode, ...], ...]
 
 
-def write_root_page(loaded: Loaded, root: Path | None = None) -> Path:
-    """Writes the page of a root, atomically, and returns its path."""
-    folder = pipeline_root(loaded, root)
-    layout, runs = RootLayout(folder), read_runs(folder, MOST_RUNS)
+def write_root_page(root: Path, name: str, target: Path) -> Path:
+    """Writes the page of a root, atomically, and returns its path.
+
+    Args:
+        name: The name of the pipeline.
+        target: The folder of its pushed models.
+    """
+    layout, runs = RootLayout(root), read_runs(root, MOST_RUNS)
     headings, rows = run_cells(runs, None)
-    linked = [(_linked(folder, run), *row[1:]) for run, row in zip(runs, rows, strict=True)]
-    models = read_versions(Path(loaded.resolve(loaded.config.push.to)), MOST_RUNS)
+    linked = [(_linked(root, run), *row[1:]) for run, row in zip(runs, rows, strict=True)]
+    models = read_versions(target, MOST_RUNS)
     page = render_page(
         "root.html",
-        name=loaded.config.name,
-        folder=str(folder),
+        name=name,
+        folder=str(root),
         written=f"{datetime.now().astimezone():%Y-%m-%d %H:%M %z}",
         newest=_shown(layout, runs[0]) if runs else None,
         models=version_cells(models),
@@ -78,8 +86,17 @@ def write_root_page(loaded: Loaded, root: Path | None = None) -> Path:
 
 def write_page_after_run(loaded: Loaded, root: Path | None) -> None:
     """Writes the page as `write_root_page`; a failure is printed, since it does not change the outcome of the run."""
-    with report_errors("The page of all runs could not be written"):
-        write_root_page(loaded, root)
+    with report_errors(_NOT_WRITTEN):
+        write_root_page(pipeline_root(loaded, root), loaded.config.name, served_folder(loaded))
+
+
+def write_pages_of(target: Path) -> None:
+    """Writes the pages of all roots whose models are in a folder, after another of them is served; prints failures."""
+    with report_errors(_NOT_WRITTEN):
+        folders = [Path(version.folder) for version in read_versions(target)]
+        metadata = {found: pipeline_of(folder) for folder in folders if (found := recorded_as(folder)[1])}
+        for file, name in metadata.items():
+            write_root_page(file.parent, name or file.parent.name, target)
 
 
 def _report(run: ListedRun) -> Path | None:

@@ -1,17 +1,16 @@
 """Checks that a command makes before it uses a root: its SQLite files must be complete and undamaged."""
 
-import re
 from pathlib import Path
 
 from fullpass.base.errors import UserError
+from fullpass.base.locks import for_reading
+from fullpass.base.owner_mark import read_owner, write_owner
 from fullpass.pipeline.root.layout import HISTORY, METADATA, RootLayout, lock_of
-from fullpass.pipeline.root.locks import for_reading
 from fullpass.pipeline.root.sqlite_files import HISTORY_DAMAGED, METADATA_DAMAGED, is_database, verify
 
 _SHOWN = 6
 _PATTERN_SIGNS = "*?[\\"
 _MARK = "Fullpass made this folder, and removes old files in it (fullpass gc)."
-_OWNER = re.compile(r"^pipeline: (?P<name>\S+)$", re.MULTILINE)
 
 
 def check_root(root: Path) -> None:
@@ -75,15 +74,15 @@ def claim_root(root: Path, name: str) -> None:
     except (FileExistsError, NotADirectoryError) as error:
         raise UserError(f"{root}: the root must be a folder: {error.strerror}.") from error
     mark = RootLayout(root).mark
-    owner = _OWNER.search(mark.read_text(encoding="utf-8", errors="replace")) if mark.is_file() else None
-    if owner is not None and owner["name"] != name:
+    owner = read_owner(mark)
+    if owner is not None and owner != name:
         other = root.with_name(name if root.name != name else f"{name}-2")
         raise UserError(
-            f"{root}: is the root of the pipeline {owner['name']}, as its file {mark.name} says, and runs of {name} "
+            f"{root}: is the root of the pipeline {owner}, as its file {mark.name} says, and runs of {name} "
             f"would be taken for its own. Name another folder, such as --root {other}."
         )
     if owner is None:  # writing it again would empty it on a full disk
-        mark.write_text(f"{_MARK}\npipeline: {name}\n", encoding="utf-8")
+        write_owner(mark, _MARK, name)
 
 
 def check_model_folder(folder: Path, what: str) -> None:

@@ -6,6 +6,8 @@ The root also contains the folders of the nodes, `<root>/<Node>/<output>/<execut
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fullpass.components.push.push import require_owner
+
 if TYPE_CHECKING:
     from fullpass.pipeline.authoring.loading.load import Loaded
 
@@ -94,3 +96,14 @@ def metadata_above(artifact: Path) -> Path | None:
 def pipeline_root(loaded: "Loaded", root: Path | None = None) -> Path:
     """Returns the root of a pipeline: the given folder, or `root:` of the YAML with the pipeline's name."""
     return root.absolute() if root else Path(loaded.resolve(loaded.config.root)) / loaded.config.name
+
+
+def served_folder(loaded: "Loaded") -> Path:
+    """Returns the folder of pushed models (`push.to`).
+
+    Raises:
+        UserError: It holds the models of another pipeline.
+    """
+    target = Path(loaded.resolve(loaded.config.push.to))
+    require_owner(target, loaded.config.name)
+    return target

@@ -25,7 +25,7 @@ from fullpass.pipeline.root.sqlite_files import HISTORY_DAMAGED, open_sqlite
 _TABLES = """
 CREATE TABLE IF NOT EXISTS run (
   run_id TEXT PRIMARY KEY, occasion TEXT, started TEXT, ended TEXT, outcome TEXT, exit_code INTEGER, message TEXT,
-  unit TEXT, first INTEGER, last INTEGER, data TEXT, config TEXT, trained INTEGER, pushed_to TEXT
+  unit TEXT, first INTEGER, last INTEGER, data TEXT, config TEXT, trained INTEGER, pushed_to TEXT, measured TEXT
 );
 CREATE TABLE IF NOT EXISTS occasion (
   number INTEGER PRIMARY KEY, key TEXT, kind TEXT, due TEXT, ended TEXT, span TEXT, outcome TEXT, message TEXT, log TEXT
@@ -33,6 +33,8 @@ CREATE TABLE IF NOT EXISTS occasion (
 CREATE TABLE IF NOT EXISTS request (number INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT, span INTEGER);
 CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT);
 """
+_ADDED = "ALTER TABLE run ADD COLUMN measured TEXT"
+"""Adds what the histories of earlier releases lack."""
 OCCASION_VARIABLE = "FULLPASS_OCCASION"
 """Environment variable with the key of the occasion of the schedule that started a run."""
 _NO_DATA = ("schedule", "notify", "mlflow", "gates", "beam", "push", "root")
@@ -48,6 +50,7 @@ class RunRecord:
         trained: Whether the run evaluated a model that was trained on its whole window.
         occasion: Key of the schedule's occasion; empty for a run by hand.
         unit, first, last: Its window; None for a source without spans.
+        measured: JSON of what stays of the run's summary after its logs are gone; "" or None if nothing was recorded.
     """
 
     run_id: str
@@ -64,6 +67,7 @@ class RunRecord:
     first: int | None = None
     last: int | None = None
     pushed_to: str | None = None
+    measured: str | None = None
 
 
 @dataclass(frozen=True)
@@ -189,6 +193,8 @@ class RunHistory:
             with database:
                 if not self._has_tables:
                     database.executescript(_TABLES)
+                    if "measured" not in [column[1] for column in database.execute("PRAGMA table_info(run)")]:
+                        database.execute(_ADDED)
                 yield database
         self._has_tables = True
 

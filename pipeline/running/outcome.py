@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fullpass.components.pages import notebook_html as html
+from fullpass.components.push.pushed_version import pushed_version
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running import outcome_tables as tables
 
@@ -122,19 +123,23 @@ class Outcome:
         return tables.curves(self.facts.get("evaluation"))
 
     def _repr_html_(self) -> str:
-        title, style = self._verdict()
+        not_served = pushed_version(str(self.pushed_to)).not_served if self.pushed_to else ""
+        title, style = self._verdict(not_served)
         rows = ", ".join(f"{split} {count:,}" for split, count in self.rows.items())
         report = html.link(self.report) if self.report else None
         named = [("rows", rows), ("model", self.pushed_to or self.model), ("report", report), ("logs", self.logs)]
         measured = html.frame(self.metrics.table) if self.metrics else ""
-        said = html.table((), [(line,) for line in (*self.reasons, *self.facts.get("notes", ()))])
+        lines = (*self.reasons, not_served, *self.facts.get("notes", ()))
+        said = html.table((), [(line,) for line in lines if line])
         return html.block(f"{title} (run {self.run_id})", said, measured, html.facts(named), style=style)
 
-    def _verdict(self) -> tuple[str, str]:
+    def _verdict(self, not_served: str) -> tuple[str, str]:
         if not self.ok:
             return "The run did not finish", html.BAD
         if self.blessed is None:
             return "Done", ""
         if not self.blessed:
             return "Not blessed, not pushed", html.BAD
+        if not_served:
+            return "Blessed, but not served now", ""
         return f"Blessed{' and pushed' if self.pushed_to else ''}", html.GOOD

@@ -21,7 +21,7 @@ from fullpass.pipeline.exit_codes import ExitCode
 from fullpass.pipeline.printing import report_errors
 from fullpass.pipeline.root import locks
 from fullpass.pipeline.root.check import check_model_folder, check_root, claim_root
-from fullpass.pipeline.root.layout import RootLayout, pipeline_root
+from fullpass.pipeline.root.layout import RootLayout, pipeline_root, served_folder
 from fullpass.pipeline.running import run_summary
 from fullpass.pipeline.running.execution.artifact_checksums import discard_damaged
 from fullpass.pipeline.running.execution.display import display
@@ -56,7 +56,7 @@ def run(loaded: Loaded, request: RunRequest = DEFAULTS, *, console: Console | No
     console = console or printing.console()
     root = pipeline_root(loaded, request.root)
     check_model_folder(root, "the root (root:, --root)")
-    check_model_folder(Path(loaded.resolve(loaded.config.push.to)), "the folder of pushed models (push.to)")
+    check_model_folder(served_folder(loaded), "the folder of pushed models (push.to)")
     request.check_nodes(node_names(loaded.config))
     claim_root(root, loaded.config.name)
     use_modules_of(loaded.folder, RootLayout(root).loaded_code)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import get_args
 
+from fullpass.base.json_text import to_json_text
 from fullpass.components.ingest.spans.spans import Window
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.config import Event
@@ -60,6 +61,7 @@ def record(finished: FinishedRun) -> RunRecord:
         config=finished.config,
         trained=result.ok and summary.verdict is not None and not reused,
         pushed_to=summary.pushed_to,
+        measured=to_json_text(summary.measured),
     )
     with report_errors(f"{RootLayout(finished.root).history}: the run could not be recorded"):
         RunHistory(finished.root).record(run)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
@@ -16,7 +16,7 @@ from fullpass.components.evaluation.evaluation_verdict import Verdict
 from fullpass.components.ingest.splitting.label_balance import Imbalance, uneven_means, uneven_shares
 from fullpass.components.ingest.writing.manifest import LEFT_OUT, Overlap, left_out_sum
 from fullpass.components.mlmd_values import RecordedArtifact
-from fullpass.components.push.push import damage_of_version, rolled_back, served_version, served_versions
+from fullpass.components.push.pushed_version import PushedVersion, pushed_version
 from fullpass.components.run_artifacts import RunArtifacts
 from fullpass.components.transform.analysis_plan import Analysis, read_analysis
 from fullpass.pipeline.config import PipelineConfig
@@ -44,50 +44,10 @@ _OUTPUTS = {
 }
 """Name in RunArtifacts -> node and output."""
 _COPIED = (
-    *("rows", "rows_read", "rows_per_second", "rows_quarantined", "spans_without_rows", "model", "pushed_to", "report"),
+    *("rows", "rows_per_second", "rows_quarantined", "spans_without_rows", "model", "pushed_to", "report"),
     *("model_run", "evaluation"),
 )
 """The facts of a summary that its file holds as they are."""
-
-
-@dataclass(frozen=True)
-class PushedVersion:
-    """The version that a run's model was pushed as, in this run or in an earlier one.
-
-    Attributes:
-        state: `served`; `kept`, behind a newer version; `put aside` by a rollback; or `gone`, removed since.
-        served: The folder of the version that is served now; None if no version is served.
-        damaged: The damage of the folder that it was pushed to, and what to do about it; None if it is undamaged.
-    """
-
-    folder: str
-    state: Literal["served", "kept", "put aside", "gone"]
-    served: str | None
-    damaged: str | None = None
-
-    @property
-    def version(self) -> str:
-        """The name of its folder."""
-        return Path(self.folder).name
-
-    @property
-    def not_served(self) -> str:
-        """The reason why the version is not served, the served one, and how to change that; empty if it is served."""
-        target = Path(self.folder).parent
-        if self.state == "served":
-            return f"version {self.version} is damaged: {self.damaged}" if self.damaged else ""
-        why = {
-            "kept": "a newer one was pushed after it",
-            "put aside": "a rollback put it aside",
-            "gone": f"it is no longer in {target}",
-        }[self.state]
-        instead = f"version {Path(self.served).name} is served" if self.served else "no version is served"
-        how = (
-            "To push it again: fullpass run FILE --from Pusher --fresh"
-            if self.state == "gone"
-            else f"To serve it: fullpass rollback {target} --to {self.version}"
-        )
-        return f"version {self.version} is not served, as {why}; {instead}. {how}"
 
 
 @dataclass(frozen=True)
@@ -138,6 +98,16 @@ class RunSummary:
     def pushed_to(self) -> str | None:
         """The folder of the version that the model was pushed as, in this run or an earlier one."""
         return self.pushed.folder if self.pushed else None
+
+    @property
+    def measured(self) -> dict[str, Any]:
+        """The facts that the history keeps after the logs of the run are gone: its number of rows and its metrics."""
+        metrics = self.verdict.metrics if self.verdict else ()
+        return {
+            "rows_read": self.rows_read,
+            "blessed": self.verdict and self.verdict.blessed,
+            "metrics": {m.metric: m.value for m in metrics},
+        }
 
 
 def stopped_by_gate(result: RunResult) -> bool:
@@ -286,10 +256,9 @@ def write_summary(summary: RunSummary, result: RunResult, path: Path) -> None:
         "rows_left_out": summary.left_out,
         "uneven_labels": [imbalance.words for imbalance in summary.uneven],
         "analysis": asdict(summary.analysis) if summary.analysis else None,
-        "blessed": summary.verdict and summary.verdict.blessed,
         "reasons": measured.reasons,
         "notes": measured.notes,
-        "metrics": {m.metric: m.value for m in measured.metrics},
+        **summary.measured,
         "baseline": {m.metric: m.baseline for m in measured.metrics if m.baseline is not None},
         "baselines": measured.baselines,
         "newest_span": {m.metric: {"value": m.value, "baseline": m.baseline} for m in measured.newest},
@@ -326,15 +295,3 @@ def _gate_facts(data: GateVerdict) -> dict[str, object]:
 
 def _total(artifacts: Sequence[RecordedArtifact], name: str) -> int:
     return sum(int(artifact.properties.get(name, 0)) for artifact in artifacts)
-
-
-def pushed_version(folder: str) -> PushedVersion:
-    """Returns the version in a folder that a run's model was pushed to, with its state and the served version."""
-    target, version = Path(folder).parent, int(Path(folder).name)
-    now = served_version(target)
-    served = str(target / str(now)) if now is not None else None
-    if version == now:
-        return PushedVersion(folder, "served", served, damage_of_version(Path(folder)))
-    if version in served_versions(target):
-        return PushedVersion(folder, "kept", served)
-    return PushedVersion(folder, "put aside" if version in rolled_back(target) else "gone", served)

@@ -97,7 +97,12 @@ def test_what_can_be_read_is_what_is_recorded(tiny):
     assert len(files) > 20
     assert [path for path in files if not any(path.is_relative_to(uri) for uri in live)] == []
     [version] = (killed / "serving").glob("[0-9]*")
-    assert {path.name for path in (killed / "serving").iterdir()} == {version.name, "current", ".lock"}
+    assert {path.name for path in (killed / "serving").iterdir()} == {
+        version.name,
+        "current",
+        ".lock",
+        ".fullpass-models",
+    }
 
 
 def rows(folder):

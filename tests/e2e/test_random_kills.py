@@ -103,5 +103,10 @@ def test_a_run_that_was_killed_at_any_moment_ends_the_same_when_it_is_run_again(
     assert found.pop("metrics") == pytest.approx(expected["metrics"], rel=1e-6)
     assert found == {name: value for name, value in expected.items() if name != "metrics"}
     [version] = (tmp_path / "serving").glob("[0-9]*")
-    assert {path.name for path in (tmp_path / "serving").iterdir()} == {version.name, "current", ".lock"}
+    assert {path.name for path in (tmp_path / "serving").iterdir()} == {
+        version.name,
+        "current",
+        ".lock",
+        ".fullpass-models",
+    }
     shutil.rmtree(tmp_path / "runs")

@@ -110,6 +110,22 @@ def test_runs_are_told_the_newest_first(with_runs):
     assert whole.logs == with_runs.parent / "runs" / "taxi" / "logs" / "20260101-000000"
 
 
+def test_an_outcome_says_in_a_notebook_what_is_served_now(with_runs):
+    target = with_runs.parent / "serving"
+    (target / "1").mkdir(parents=True)
+    write_run(with_runs.parent / "runs" / "taxi", "20260105-000000", pushed_to=str(target / "1"), notes=[])
+
+    def shown() -> str:
+        return fullpass.runs(with_runs)[0]._repr_html_()
+
+    assert "Blessed and pushed (run 20260105-000000)" in shown() and "not served" not in shown()
+    (target / "2").mkdir()
+    assert "Blessed, but not served now (run 20260105-000000)" in shown()
+    assert "version 1 is not served, as a newer one was pushed after it; version 2 is served" in shown()
+    (target / "1").rename(target / "rolled_back-1")
+    assert "as a rollback put it aside" in shown()
+
+
 def test_a_damaged_summary_is_named(with_runs):
     newest = fullpass.runs(with_runs)[0]
     file = newest.logs / "summary.json"
@@ -146,7 +162,7 @@ def test_a_notebook_shows_a_pipeline_its_runs_and_its_versions(with_runs):
     refused, failed, _, whole = fullpass.runs(with_runs)
     assert "<td" in refused._repr_html_() and "auc &lt;b&gt; is 0.7" in refused._repr_html_()
     assert "too good" in refused._repr_html_() and "Not blessed" in refused._repr_html_()
-    assert "The run did not finish" in failed._repr_html_() and "Blessed and pushed" in whole._repr_html_()
+    assert "The run did not finish" in failed._repr_html_() and "Blessed, but not served now" in whole._repr_html_()
     assert "0.9000" in whole.metrics._repr_html_() and "page.html" in whole._repr_html_()
     assert "No model has been pushed" in fullpass.versions(with_runs)._repr_html_()
 

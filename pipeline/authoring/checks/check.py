@@ -34,8 +34,12 @@ _LOCAL_DATA_CHECKS: tuple[Check, ...] = (
     join_rules.check_tables,
     join_rules.check_complete_tables,
 )
-# These rules check this machine. Only the machine that runs the pipeline sends notifications.
-_LOCAL_RUN_CHECKS: tuple[Check, ...] = (run_rules.check_notify, run_rules.check_mlflow)
+# These rules check this machine. Only the machine that runs the pipeline pushes models and sends notifications.
+_LOCAL_RUN_CHECKS: tuple[Check, ...] = (
+    run_rules.check_served_folder,
+    run_rules.check_notify,
+    run_rules.check_mlflow,
+)
 
 
 def check(loaded: Loaded, *, runs_here: bool = True) -> tuple[Problem, ...]:

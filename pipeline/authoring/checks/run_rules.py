@@ -14,6 +14,7 @@ from fullpass.components.ingest.sources.config import ModuleSource
 from fullpass.components.ingest.sources.files import nearby
 from fullpass.components.ingest.spans.span_files import path_pattern
 from fullpass.components.ingest.spans.spans import span_unit
+from fullpass.components.push.push import require_owner
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.pipeline.authoring.user_code import find_code, function_problem, matching_files, model_functions
@@ -82,6 +83,14 @@ def check_folders(loaded: Loaded) -> Iterator[Finding]:
         yield Finding(("push", "to"), f"lies inside root ({config.root}), whose old runs are cleaned up. Move it.")
     elif target in root.parents:
         yield Finding(("root",), f"lies inside push.to ({config.push.to}), which a model server watches. Move it.")
+
+
+def check_served_folder(loaded: Loaded) -> Iterator[Finding]:
+    """The folder that models are pushed to has none of another pipeline."""
+    try:
+        require_owner(Path(loaded.resolve(loaded.config.push.to)), loaded.config.name)
+    except UserError as error:
+        yield Finding(("push", "to"), str(error))
 
 
 def check_beam(loaded: Loaded) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -49,10 +50,13 @@ _OF_BLEND = _OF_TREES | {"text", "categories"}
 _MOST_SLICES, _SLICE_VALUES = 2, 12
 _BUDGET, _MOST_BAD_ROWS = 0.001, 0.01
 _LONGEST_PATH = 42
+_LONGEST_NAME = 63
 _BASELINE_AUC = 0.5
 _LARGE_CLASS = 0.5
 """Share of the largest of several classes above which a proper score judges: few can be right more often than it."""
 _SURELY = {"beyond_chance": 0.95}
+_NOT_WORSE = {"not_worse_than": "blessed", "confidence": 0.95}
+_NAME = re.compile(r"^name: *(\S+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -109,8 +113,9 @@ def init(
     of_rows = replace(selection, features=[c for c in selection.features if not is_joined(c.column.name, joined)])
     derived, combined = combine_columns(own, of_rows, chosen.target, taken)
     features = [*_features(profile, selection), *combined]
+    name = _pipeline_name(data, file)
     draft = Draft(
-        name=_slug(data, file),
+        name=name,
         head=_head(data, file, profile),
         source=[YamlLine(key, value, profile.found.why.get(key, "")) for key, value in profile.found.settings.items()],
         derive=[*([chosen.derive] if chosen.derive else []), *derived],
@@ -120,7 +125,11 @@ def init(
         features=_with_unique_names([with_column(line, joined) for line in features]),
         left_out=[*(with_column(line, joined) for line in selection.left_out), *joins.left_out],
         sequences=sequences,
-        rest=[*_model(profile, chosen, selection, sequences), _evaluation(profile, chosen, selection)],
+        rest=[
+            *_model(profile, chosen, selection, sequences),
+            _evaluation(profile, chosen, selection),
+            YamlLine("push", {"to": f"serving/{name}"}, "models of this pipeline alone, which a model server watches"),
+        ],
         joins=[line for line in joins.lines if line.name in read],
     )
     draft, problems = write_checked(file, draft, profile.sample)
@@ -167,9 +176,17 @@ def _head(data: str, file: Path, profile: SourceProfile) -> list[str]:
     ]
 
 
-def _slug(data: str, file: Path) -> str:
+def _pipeline_name(data: str, file: Path) -> str:
+    """Returns a name by the data that no other pipeline file beside has: root and served folder are named by it."""
+    others = (other for other in file.absolute().parent.glob("*.y*ml") if other != file.absolute())
+    taken = {found[1] for other in others if (found := _NAME.search(other.read_text("utf-8", "replace")))}
     stem = PurePath(data.rstrip("/*")).name.split(".")[0] or file.stem
-    return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:63].strip("-") or "pipeline"
+    names = chain([stem, f"{stem}-{file.stem}"], (f"{stem}-{number}" for number in count(2)))
+    return next(name for name in map(_slug, names) if name not in taken)
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[-_LONGEST_NAME:].strip("-") or "pipeline"
 
 
 def _data_lines(
@@ -266,8 +283,26 @@ def _model_of(
 
 def _evaluation(profile: SourceProfile, chosen: ChosenLabel, selection: SelectedColumns) -> YamlLine:
     slices = [[name] for name in _slices(profile, selection)]
-    threshold, why = _push_threshold(chosen)
-    return YamlLine("evaluation", {**({"slices": slices} if slices else {}), "thresholds": threshold}, why)
+    metric, bound, span, why = _push_threshold(chosen)
+    bounds = {**bound, **_SURELY, **_NOT_WORSE, "tolerance": _tolerance(profile, chosen, span)}
+    why += "; and no worse than the last blessed model, beyond chance and what training anew changes"
+    return YamlLine("evaluation", {**({"slices": slices} if slices else {}), "thresholds": {metric: bounds}}, why)
+
+
+def _tolerance(profile: SourceProfile, chosen: ChosenLabel, span: float) -> float:
+    """Returns by how much training anew moves a metric: about half its standard error on the eval rows.
+
+    Equal models that learned from other rows differ by more than the rows that judge them explain (docs/evaluation.md).
+
+    Args:
+        span: How far a perfect model is from the best constant guess. Divided by the root of the number of rows, it is
+            about the standard error of a metric of a model between them; for an AUC, of rows that count like as many of
+            two equal classes.
+    """
+    ratios, (rows, y) = ratios_of(profile), (profile.sample.total or profile.sample.seen, chosen.target.y)
+    share = np.nanmean(y) if chosen.guess.task == "binary" else 0.5
+    judged = rows * ratios["eval"] / sum(ratios.values()) * 4 * share * (1 - share)
+    return float(f"{span / (2 * max(judged, 1.0) ** 0.5):.1g}")
 
 
 def _slices(profile: SourceProfile, selection: SelectedColumns) -> list[str]:
@@ -282,21 +317,24 @@ def _slices(profile: SourceProfile, selection: SelectedColumns) -> list[str]:
     return [name for _, name in sorted(found)[:_MOST_SLICES]]
 
 
-def _push_threshold(chosen: ChosenLabel) -> tuple[dict[str, Any], str]:
-    """Returns the threshold for a push and its reason: the model must beat the best constant guess beyond chance."""
+def _push_threshold(chosen: ChosenLabel) -> tuple[str, dict[str, float], float, str]:
+    """Returns metric, bound, its distance from a perfect model, and the reason.
+
+    The model must beat the best constant guess beyond chance.
+    """
     y = chosen.target.y[~np.isnan(chosen.target.y)]
     task = chosen.guess.task
     if task in ("binary", "multilabel"):
-        return {"auc": {"min": _BASELINE_AUC, **_SURELY}}, "the result of any constant guess"
+        return "auc", {"min": _BASELINE_AUC}, 1 - _BASELINE_AUC, "the result of any constant guess"
     if task == "multiclass":
         shares = np.unique(y, return_counts=True)[1] / len(y)
         if shares.max() > _LARGE_CLASS:
             entropy = float(-(shares * np.log(shares)).sum())
             why = "the result of predicting the shares of the classes; accuracy says little about one large class"
-            return {"multiclass_log_loss": {"max": float(f"{entropy:.4g}"), **_SURELY}}, why
+            return "multiclass_log_loss", {"max": float(f"{entropy:.4g}")}, entropy, why
         why = "the result of always predicting the most common class"
-        return {"multiclass_accuracy": {"min": float(f"{shares.max():.4g}"), **_SURELY}}, why
-    return {"explained": {"min": 0, **_SURELY}}, "share of the label's variance; always predicting the mean explains 0"
+        return "multiclass_accuracy", {"min": float(f"{shares.max():.4g}")}, 1 - float(shares.max()), why
+    return "explained", {"min": 0}, 1.0, "share of the label's variance; always predicting the mean explains 0"
 
 
 def _summary(

@@ -19,7 +19,7 @@ from fullpass.base.errors import UserError
 from fullpass.base.folders import entries
 from fullpass.components.data_gate import summary_entries
 from fullpass.components.ingest.writing.manifest import QUARANTINE
-from fullpass.components.push.push import folder_of, origin_of, rolled_back, served_versions
+from fullpass.components.push.push import pushed_origins
 from fullpass.pipeline.registry.retention.records import (
     DAY,
     LIVE,
@@ -101,7 +101,7 @@ def collect(root: Path, target: Path, policy: Policy, next_run: NextRun, *, dry_
         now, root = time.time(), root.resolve()
         metadata, history = RootLayout(root).metadata, RunHistory(root)
         records = read_metadata(metadata)
-        kept = find_kept(records, policy, _pushed_models(target), next_run.spans, now)
+        kept = find_kept(records, policy, pushed_origins(target), next_run.spans, now)
         since = min([now - policy.days * DAY, *(run.created for run in records.runs if run.id in kept.runs)])
         removal = removal_of(records, kept)
         unneeded = find_unneeded(root, records, kept, next_run, since)
@@ -128,12 +128,6 @@ def collect(root: Path, target: Path, policy: Policy, next_run: NextRun, *, dry_
                 folders.remove(one.path)
             history.delete_before(oldest)
     return freed
-
-
-def _pushed_models(target: Path) -> set[str]:
-    """Returns the addresses of the models in a folder of pushed models, served or put aside."""
-    origins = (origin_of(folder_of(target, version)) for version in (*served_versions(target), *rolled_back(target)))
-    return {origin for origin in origins if origin is not None}
 
 
 def find_unneeded(root: Path, records: MetadataRecords, kept: Kept, next_run: NextRun, since: float) -> list[Unneeded]:

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from fullpass.base.errors import UserError
+from fullpass.base.locks import exclusive, for_reading
 from fullpass.pipeline.root.layout import lock_of
-from fullpass.pipeline.root.locks import exclusive, for_reading
 from fullpass.pipeline.root.sqlite_files import METADATA_DAMAGED, open_sqlite
 
 SCHEMA_VERSION = 10

@@ -9,6 +9,7 @@ from typing import Any
 from ml_metadata import proto
 from tfx.dsl.io import fileio
 
+from fullpass.base import locks
 from fullpass.components.ingest.component import FINGERPRINT
 from fullpass.components.ingest.spans.ingest_request import KnownSpan
 from fullpass.components.ingest.writing.manifest import MANIFEST
@@ -20,7 +21,6 @@ from fullpass.components.internals.tfx_internals import (
     execution_publish_utils,
     metadata,
 )
-from fullpass.pipeline.root import locks
 from fullpass.pipeline.root.layout import lock_of
 from fullpass.pipeline.running.execution.records import (
     RedactedStore,

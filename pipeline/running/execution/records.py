@@ -10,11 +10,11 @@ from typing import Any
 from ml_metadata import proto
 from ml_metadata.metadata_store.metadata_store import MetadataStore
 
+from fullpass.base.locks import exclusive, for_reading
 from fullpass.base.redact import redact
 from fullpass.components.internals.tfx_internals import constants
 from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.pipeline.root.layout import lock_of
-from fullpass.pipeline.root.locks import exclusive, for_reading
 from fullpass.pipeline.running.execution.events import RunResult
 
 RESOLVER_TYPE = "tfx.dsl.components.common.resolver.Resolver"

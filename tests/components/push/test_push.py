@@ -1,22 +1,28 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from fullpass.base import state_file
 from fullpass.base.errors import UserError
+from fullpass.base.locks import holding
 from fullpass.base.state_file import DamagedState
 from fullpass.components.push.push import (
     CURRENT,
+    OWNER,
     damage_of_version,
     description,
     folder_of,
     origin_of,
     push,
+    pushed_origins,
+    require_owner,
     rollback,
     rolled_back,
     served_version,
@@ -25,6 +31,7 @@ from fullpass.components.push.push import (
 from fullpass.pipeline.registry.list_versions import read_versions
 from fullpass.trainer.export.export_files import DESCRIPTION, FILES, ORIGIN, listed_files
 from tests import REPOSITORY
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -251,3 +258,150 @@ def test_a_damaged_version_is_named_is_not_rolled_back_to_and_is_pushed_again(mo
     anew = push(model, target, keep=10, origin="run/0")
     assert anew.created and damage_of_version(folder_of(target, anew.version)) is None
     assert not push(model, target, keep=10, origin="run/0").created
+
+
+@pytest.fixture
+def named(tmp_path):
+    """Returns `named(pipeline)`, the folder of a model that a pipeline made."""
+
+    def write(pipeline):
+        folder = tmp_path / "models" / pipeline
+        (folder / DESCRIPTION).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "saved_model.pb").write_text(f"graph of {pipeline}")
+        (folder / DESCRIPTION).write_text(json.dumps({"name": pipeline}))
+        return folder
+
+    return write
+
+
+def content(target):
+    """Returns the files of a folder of models, but not the lock, whose time changes."""
+    return {str(path): path.read_bytes() for path in target.rglob("*") if path.is_file() and path.name != ".lock"}
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_folder_is_of_the_pipeline_that_pushed_into_it_first(named, target, marked):
+    push(named("cats"), target, keep=2, origin="cats/1")
+    assert (target / OWNER).read_text().endswith("\npipeline: cats\n")
+    if not marked:
+        (target / OWNER).unlink()  # as an earlier release left it
+    before = content(target)
+    for _ in range(3):
+        with pytest.raises(UserError) as refused:
+            push(named("dogs"), target, keep=1, origin="dogs/1")
+        assert all(
+            said in str(refused.value) for said in (f"{target}: ", "models of cats", "pipeline dogs", "push: {to:")
+        )
+    assert content(target) == before
+    require_owner(target, "cats")
+    assert push(named("cats"), target, keep=2, origin="cats/2").created
+
+
+@pytest.mark.parametrize(("folder", "proposed"), [("serving", "serving/dogs"), ("serving/cats", "serving/dogs")])
+def test_another_folder_is_proposed(named, tmp_path, folder, proposed):
+    push(named("cats"), tmp_path / folder, keep=2, origin="cats/1")
+    with pytest.raises(UserError, match=re.escape(f"push: {{to: {tmp_path / proposed}}}")):
+        require_owner(tmp_path / folder, "dogs")
+
+
+def test_a_pipeline_that_was_renamed_takes_its_folder_over_by_the_mark(named, target):
+    push(named("cats"), target, keep=9, origin="cats/1")
+    with pytest.raises(UserError, match="write the line `pipeline: felines` into .*fullpass-models"):
+        require_owner(target, "felines")
+    mark = target / OWNER
+    mark.write_text(mark.read_text().replace("pipeline: cats", "pipeline: felines"))
+    assert push(named("felines"), target, keep=9, origin="felines/1").created
+    with pytest.raises(UserError, match="models of felines"):
+        push(named("cats"), target, keep=9, origin="cats/2")
+    rollback(target)
+    assert (target / CURRENT / "saved_model.pb").read_text() == "graph of cats"
+
+
+def test_models_that_two_pipelines_mixed_are_refused_to_both_and_named(named, target):
+    for pipeline in ("cats", "dogs"):
+        push(named(pipeline), target, keep=9, origin=f"{pipeline}/1")
+        (target / OWNER).unlink()
+        if pipeline == "cats":
+            [version] = served_versions(target)
+            (target / str(version)).rename(target / f"rolled_back-{version}")
+            (target / f"rolled_back-{version}").rename(target.with_name("aside"))
+    target.with_name("aside").rename(target / "rolled_back-7")
+    for one, other in (("cats", "dogs"), ("dogs", "cats"), ("cows", "cats, dogs")):
+        with pytest.raises(UserError, match=f"models of {other}. Those of the pipeline {one}"):
+            require_owner(target, one)
+
+
+def test_the_models_of_another_program_are_neither_replaced_nor_removed(named, target):
+    """As TFX's Pusher leaves them: a SavedModel without the files of Fullpass."""
+    for version in (3, 4):
+        (target / str(version)).mkdir(parents=True)
+        (target / str(version) / "saved_model.pb").write_text("graph")
+    before = content(target)
+    with pytest.raises(UserError, match=r"another program \(version 3\), another program \(version 4\)"):
+        push(named("cats"), target, keep=1, origin="cats/1")
+    assert content(target) == before
+    (target / OWNER).write_text("pipeline: cats\n")
+    assert push(named("cats"), target, keep=1, origin="cats/1").removed == (3, 4)
+
+
+def test_a_damaged_description_names_no_other_pipeline(named, target):
+    version = push(named("cats"), target, keep=9, origin="cats/1").version
+    (target / OWNER).unlink()
+    (target / str(version) / DESCRIPTION).write_text("{")
+    require_owner(target, "cats")
+
+
+def test_a_folder_without_models_is_everybodys(target):
+    require_owner(target, "cats")
+    target.mkdir()
+    require_owner(target, "cats")
+
+
+def test_a_push_in_place_of_a_version_needs_it_to_be_the_served_one(model, target):
+    first, second = push_many(model, target, 2)
+    before = content(target)
+    with pytest.raises(UserError, match=f"version {second} is served by now, .* it was {first}. Nothing was changed"):
+        push(model, target, keep=1, origin="run/1", refresh="tables", replaces=first)
+    assert content(target) == before and served_version(target) == second
+    third = push(model, target, keep=9, origin="run/1", refresh="tables", replaces=second)
+    assert third.created and served_version(target) == third.version == third.served
+    rollback(target)
+    with pytest.raises(UserError, match=f"version {second} is served by now"):
+        push(model, target, keep=9, origin="run/1", refresh="others", replaces=third.version)
+
+
+def test_a_push_says_which_version_is_served_after_it(model, target):
+    first, second = push_many(model, target, 2)
+    again = push(model, target, keep=9, origin="run/0")
+    assert (again.version, again.created, again.served) == (first, False, second)
+    rollback(target)
+    assert push(model, target, keep=9, origin="run/1").served == first
+
+
+def test_a_rollback_that_waited_does_not_undo_what_was_pushed_meanwhile(model, target, caplog):
+    """The one who gave the command saw the second version; the third came while the rollback waited."""
+    first, second = push_many(model, target, 2)
+    caught = []
+
+    def roll_back():
+        try:
+            rollback(target)
+        except UserError as error:
+            caught.append(str(error))
+
+    with holding(target / ".lock", what="a push of another", tell=print):
+        waiting = threading.Thread(target=roll_back)
+        waiting.start()
+        until(lambda: "held by another: a push of another" in caplog.text)
+        third = shutil.copytree(target / str(second), target / str(second + 1))
+    waiting.join()
+    [said] = caught
+    assert f"version {second + 1} is served by now" in said and f"it was {second}" in said
+    assert served_version(target) == int(third.name) and rolled_back(target) == []
+
+
+def test_all_models_of_a_folder_are_known_served_or_not(model, target):
+    push_many(model, target, 3)
+    rollback(target)
+    assert pushed_origins(target) == {"run/0", "run/1", "run/2"}
+    assert pushed_origins(target / "elsewhere") == set()

@@ -342,10 +342,18 @@ def elements():
     return read(page_of_names("x"))[0]
 
 
+def test_a_page_says_that_another_version_is_served():
+    _, text = read(render(replace(run(blessed=True), served_instead="7")))
+    assert (
+        "Blessed, but not served: its version is /models/1, and version 7 was served when this page was made." in text
+    )
+
+
 def test_the_page_shows_verdict_metrics_and_slices():
     _, text = read(render(run(blessed=True)))
     for fact in (
-        "Blessed, pushed to /models/1",
+        "Blessed, pushed to /models/1 and served when this page was made.",
+        "What is served now: fullpass models",
         "1,234 examples",
         "auc 0.9123 0.9000 >= 0.95 met",
         "hour 7 100 0.8000 hour 8 90 0.7000 (0.8000), not met",

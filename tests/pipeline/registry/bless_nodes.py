@@ -20,11 +20,11 @@ from fullpass.pipeline.running.execution.events import RunResult, new_run_id
 NAME = "toy"
 
 
-def pipeline(root: Path, target: Path, config: EvaluationConfig, auc: float) -> Pipeline:
-    """Makes a model of that AUC, which is blessed from 0.8 on."""
+def pipeline(root: Path, target: Path, config: EvaluationConfig, auc: float, least: float = 0.8) -> Pipeline:
+    """Makes a model of that AUC, which is blessed from `least` on."""
     data = Prepare()
     made = Make(**{name: data.outputs[name] for name in ("examples", "transform_graph")}, auc=auc)
-    evaluator = Evaluator(model=made.outputs["model"], auc=auc)
+    evaluator = Evaluator(model=made.outputs["model"], auc=auc, least=least)
     pusher = Pusher(
         **{name: data.outputs[name] for name in ("examples", "transform_graph", "comparison")},
         **{name: made.outputs[name] for name in ("model", "parity", "serving")},
@@ -97,12 +97,13 @@ def Make(
 @component
 def Evaluator(
     auc: Parameter[float],
+    least: Parameter[float],
     model: InputArtifact[Model],
     evaluation: OutputArtifact[ModelEvaluation],
     blessing: OutputArtifact[ModelBlessing],
 ):
     measured = {"keys": [], "values": {"auc": auc, "example_count": 100.0}, "baseline": {}, "newest": False}
     write(evaluation.uri, "measured.json", json.dumps([measured]))
-    blessing.set_int_custom_property("blessed", int(auc >= 0.8))
+    blessing.set_int_custom_property("blessed", int(auc >= least))
     blessing.set_int_custom_property("current_model_id", model.id)
     blessing.set_string_custom_property("current_model", model.uri)

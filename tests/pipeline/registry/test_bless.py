@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fullpass.base.errors import UserError
-from fullpass.components.push.push import served_version, served_versions
+from fullpass.components.push.push import OWNER, served_version, served_versions
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.registry.bless import bless
 from fullpass.pipeline.registry.find_lineage import find_lineage
@@ -40,8 +40,8 @@ class Owner:
         self.folder, self.root, self.target = folder, folder / "runs" / nodes.NAME, folder / "serving"
         self.loaded = load(folder / "pipeline.yaml")
 
-    def run(self, auc: float) -> None:
-        nodes.run(self.root, nodes.pipeline(self.root, self.target, self.loaded.config.evaluation, auc))
+    def run(self, auc: float, least: float = 0.8) -> None:
+        nodes.run(self.root, nodes.pipeline(self.root, self.target, self.loaded.config.evaluation, auc, least))
 
     def bless(self, model=None, *, force=True, why="labels are late"):
         return bless(self.loaded, self.root, model=model, force=force, why=why)
@@ -154,6 +154,44 @@ def test_an_earlier_one_can_be_named_and_none_is_blessed_twice(owner):
     assert len(served_versions(owner.target)) == 2, "push.keep"
     with pytest.raises(UserError, match="no model was evaluated and refused. Refused: none"):
         owner.bless()
+
+
+@pytest.fixture
+def judged_anew(tmp_path: Path) -> Owner:
+    """A model that was blessed and pushed; then the threshold rose, and the same model was refused."""
+    (tmp_path / "pipeline.yaml").write_text(YAML)
+    owner = Owner(tmp_path)
+    owner.run(0.9)
+    owner.run(0.9, least=0.95)
+    return owner
+
+
+def test_the_last_verdict_on_a_model_counts(judged_anew):
+    owner, first = judged_anew, judged_anew.served()
+    with pytest.raises(UserError, match=f"Make/model/{owner.models()[0.9]} was not blessed"):
+        owner.bless(force=False)
+    assert owner.bless().endswith(f"and served from {first}") and owner.served() == first
+    with pytest.raises(UserError, match=f"Model {owner.models()[0.9]} was blessed and pushed already"):
+        owner.bless(owner.models()[0.9])
+    owner.run(0.9, least=0.95)  # the cached verdict of the Evaluator
+    assert owner.bless().endswith(f"and served from {first}")
+
+
+def test_a_blessed_model_that_is_not_served_is_said_to_be_so(judged_anew):
+    owner, first = judged_anew, judged_anew.served()
+    owner.run(0.99)
+    second = owner.served()
+    said = owner.bless()
+    assert owner.served() == second != first and f"version {first.name} is not served, as a newer one was" in said
+    assert said.startswith("Blessed by ") and f"rollback {owner.target} --to {first.name}" in said
+
+
+def test_a_folder_of_another_pipeline_is_refused_before_a_blessing_is_recorded(owner):
+    (owner.target / OWNER).write_text("pipeline: other\n")
+    before = owner.state()
+    with pytest.raises(UserError, match="models of other"):
+        owner.bless()
+    assert owner.state() == before
 
 
 def test_a_model_whose_files_are_gone_cannot_be_blessed(owner):

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from fullpass.base import state_file
 from fullpass.pipeline.cli import app
-from fullpass.pipeline.registry.list_runs import UNFINISHED, read_runs, table
+from fullpass.pipeline.registry.list_runs import UNFINISHED, read_runs, run_cells, table
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.history import RunHistory, RunRecord
 from tests.pipeline.conftest import VALID
@@ -102,11 +102,38 @@ def test_thousands_of_runs_are_listed_as_fast_as_few(root: Path):
     with history._transaction() as database:
         values = list(vars(FIRST).values())[1:]
         database.executemany(
-            f"INSERT INTO run VALUES ({', '.join('?' * 14)})",
-            [[f"2025{i:04d}", "", *values[:5], "day", 1, 2, "d", "c", 1, None] for i in range(5000)],
+            f"INSERT INTO run VALUES ({', '.join('?' * 15)})",
+            [[f"2025{i:04d}", "", *values[:5], "day", 1, 2, "d", "c", 1, None, None] for i in range(5000)],
         )
     for i in range(2000):
         (RootLayout(root).logs / f"2025{i:04d}").mkdir()
     begin = time.monotonic()
     assert [run.run_id[:8] for run in read_runs(root, 3)] == ["20260104", "20260103", "20260102"]
     assert time.monotonic() - begin < 2
+
+
+def test_the_metrics_of_a_run_stay_after_its_logs_are_gone(tmp_path: Path):
+    """As `fullpass gc` leaves it: the row of the history, without the folder of the logs."""
+    RunHistory(tmp_path).record(
+        replace(FIRST, measured=json.dumps({"rows_read": 100, "blessed": True, "metrics": {"auc": 0.9, "mse": None}}))
+    )
+    [run] = read_runs(tmp_path, 10)
+    assert (run.metrics, run.rows, run.blessed, run.outcome) == ({"auc": 0.9}, 100, True, "success")
+
+
+def test_runs_say_what_their_model_is_now(tmp_path: Path):
+    target = tmp_path / "serving"
+    for folder in ("1", "rolled_back-2", "3"):
+        (target / folder).mkdir(parents=True)
+    for day, version in enumerate((9, 1, 2, 3), start=1):
+        run = replace(FIRST, run_id=f"2026010{day}-030000-000000", pushed_to=str(target / str(version)))
+        RunHistory(tmp_path).record(run)
+    runs = read_runs(tmp_path, 10)
+    assert [run.model_now for run in runs] == ["served", "put aside", "kept", "gone"]
+    said = [row[-1] for row in run_cells(runs, None)[1]]
+    assert said == [
+        "version 3, served now",
+        "version 2, not served now (put aside)",
+        "version 1, not served now (a newer one is)",
+        "version 9, not served now (removed)",
+    ]

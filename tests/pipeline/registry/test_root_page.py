@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from ml_metadata import proto
 
+import fullpass
 from fullpass.base import state_file
+from fullpass.components.push.push import push, served_versions
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.registry.root_page import write_page_after_run, write_root_page
+from fullpass.pipeline.registry.root_page import write_page_after_run, write_pages_of, write_root_page
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.execution.metadata_store import record_run
 from fullpass.pipeline.running.execution.records import locked_store
@@ -72,7 +74,7 @@ def record_nodes(root: Path, run_id: str, examples: Path) -> None:
 
 
 def test_the_page_shows_nodes_models_and_runs(loaded, root):
-    page = write_root_page(loaded).read_text(encoding="utf-8")
+    page = write_root_page(root, "taxi", loaded.folder / "serving").read_text(encoding="utf-8")
     tags, text = read(page)
     loads_nothing(page, tags)
     assert "outcome not blessed" in text and HOSTILE in text and "No model has been pushed." in text
@@ -94,7 +96,7 @@ def test_a_root_of_thousands_of_runs_has_a_page_of_the_newest(loaded, root):
         rows = [(f"20250101-{i:06}-000000", *one) for i in range(5000)]
         database.executemany(f"INSERT INTO run ({columns}) VALUES (?,?,?,?,?,?,?,?,?,?)", rows)
     began = time.monotonic()
-    page = write_root_page(loaded).read_text()
+    page = write_root_page(root, "taxi", loaded.folder / "serving").read_text()
     assert time.monotonic() - began < 5
     assert page.count("20250101-") == 98 and "fullpass runs --last 1000" in page
     assert not [file for file in os.listdir(root) if file.endswith(".part")]
@@ -106,3 +108,47 @@ def test_a_page_that_cannot_be_written_is_told_and_does_not_fail_the_run(loaded,
     summary.write_text(summary.read_text().replace("true", "false"))
     write_page_after_run(loaded, None)
     assert "The page of all runs could not be written: DamagedState" in capsys.readouterr().err
+
+
+@pytest.fixture
+def pushed(loaded, root) -> list[str]:
+    """Each of two runs of the root pushed a model, the second of which is served. Returns the versions."""
+    for number, run in enumerate((RUN, "20260102-030000-000000")):
+        model = root / "Trainer" / "model" / str(number)
+        export = model / "Format-Serving"
+        (export / "assets.extra").mkdir(parents=True)
+        (export / "saved_model.pb").write_text("graph")
+        state_file.write(export / "assets.extra" / "fullpass.json", {"name": "taxi"})
+        version = push(export, loaded.folder / "serving", keep=5, origin=str(model)).version
+        RunHistory(root).record(replace(FIRST, run_id=run, pushed_to=str(loaded.folder / "serving" / str(version))))
+    return [str(version) for version in served_versions(loaded.folder / "serving")]
+
+
+def told(root: Path) -> str:
+    """Returns the text of the page, with single blanks."""
+    return read((root / "index.html").read_text(encoding="utf-8"))[1]
+
+
+@pytest.mark.parametrize("of_the_yaml", [True, False])
+def test_a_rollback_writes_the_page_again(loaded, root, pushed, of_the_yaml):
+    first, second = pushed
+    write_page_after_run(loaded, None)
+    assert f"version {second}, served now" in told(root)
+    assert f"version {first}, not served now (a newer one is)" in told(root)
+    fullpass.rollback(loaded if of_the_yaml else loaded.folder / "serving")
+    assert f"version {first}, served now" in told(root)
+    assert f"version {second}, not served now (put aside)" in told(root)
+    shown = re.findall(rf"({first}|{second}) [-0-9]+ [0-9:]+ (served|put aside)", told(root))
+    assert shown == [(second, "put aside"), (first, "served")]
+
+
+def test_the_pages_of_all_roots_with_models_in_a_folder_are_written(loaded, root, pushed):
+    assert not (root / "index.html").exists()
+    write_pages_of(loaded.folder / "serving")
+    assert (root / "index.html").is_file()
+
+
+def test_models_of_a_root_that_is_gone_have_no_page(loaded, root, pushed, capsys):
+    root.rename(root.with_name("moved"))
+    write_pages_of(loaded.folder / "serving")
+    assert not root.exists() and capsys.readouterr().err == ""

@@ -4,11 +4,11 @@ import multiprocessing
 import os
 import signal
 import socket
-import time
 from pathlib import Path
 
 import pytest
 
+from fullpass.base import locks as file_locks
 from fullpass.base.errors import UserError
 from fullpass.pipeline.root import layout, locks
 
@@ -29,16 +29,6 @@ def wait_for_it(root: Path, connection) -> None:
     connection.send("waiting")
     with locks.run_lock(root, wait=True):
         connection.send("got it")
-
-
-def add(folder: Path) -> None:
-    """Reads, waits and writes a counter 10 times."""
-    counter = folder / "counter"
-    for _ in range(10):
-        with locks.exclusive(folder / "lock"):
-            value = int(counter.read_text())
-            time.sleep(0.001)
-            counter.write_text(str(value + 1))
 
 
 def begin(target, root: Path):
@@ -122,37 +112,11 @@ def test_the_signature_of_a_dead_process_is_replaced(tmp_path: Path, other_run):
     assert lock.read_text() == ""
 
 
-MOUNTS = """\
-overlay / overlay rw,relatime 0 0
-nfs:/a /mnt/shared nfs4 rw,vers=4.2,local_lock=none 0 0
-nfs:/b /mnt/own nfs rw,vers=3,nolock 0 0
-nfs:/c /mnt/flocks nfs rw,vers=3,local_lock=flock 0 0
-bucket /mnt/my\\040bucket fuse.gcsfuse rw 0 0
-/dev/sdb /mnt/shared/fast ext4 rw 0 0
-"""
-
-
-@pytest.mark.parametrize(
-    ("folder", "shared"),
-    [
-        ("/home/ada/runs", True),
-        ("/mnt/shared/runs", True),
-        ("/mnt/own/runs", False),
-        ("/mnt/flocks/runs", False),
-        ("/mnt/my bucket/runs", False),
-        ("/mnt/shared/fast/runs", True),
-        ("/mnt/owner", True),
-    ],
-)
-def test_which_file_systems_share_locks_between_hosts(folder: str, shared: bool):
-    assert locks.shared_between_hosts(Path(folder), MOUNTS) is shared
-
-
 def test_a_root_that_another_host_signed_is_refused_where_its_lock_cannot_be_seen(tmp_path: Path, monkeypatch):
     lock = tmp_path / layout.RUN_LOCK
     lock.write_text(json.dumps({"pid": 7, "host": "elsewhere", "since": "2026-01-01T00:00:00+00:00", "what": "a run"}))
     mounts = tmp_path / "mounts"
-    monkeypatch.setattr(locks, "_MOUNTS", mounts)
+    monkeypatch.setattr(file_locks, "_MOUNTS", mounts)
     mounts.write_text(f"bucket {tmp_path} fuse.s3fs rw 0 0\n")
     with pytest.raises(UserError, match="process 7 on elsewhere(?s:.)*delete .*run.lock"):
         locks.run_lock(tmp_path).__enter__()
@@ -171,16 +135,6 @@ def test_the_lock_is_free_after_an_error(tmp_path: Path):
 def test_a_missing_root_is_created(tmp_path: Path):
     with locks.run_lock(tmp_path / "runs" / "taxi"):
         assert (tmp_path / "runs" / "taxi").is_dir()
-
-
-def test_exclusive_sections_of_two_processes_do_not_overlap(tmp_path: Path):
-    """Four processes each increment a counter 10 times: no increment is lost."""
-    (tmp_path / "counter").write_text("0")
-    processes = [spawn.Process(target=add, args=(tmp_path,), daemon=True) for _ in range(4)]
-    for process in processes:
-        process.start()
-    assert [end(process) for process in processes] == [0, 0, 0, 0]
-    assert (tmp_path / "counter").read_text() == "40"
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC])

@@ -146,6 +146,35 @@ def test_outliers_of_a_number_to_predict_are_left_out(tmp_path, random):
     assert (bounds.min, bounds.beyond_chance) == (0, 0.95)
 
 
+def test_a_model_is_compared_with_the_last_blessed_one_whatever_the_task(tmp_path, random):
+    """1,000 rows, 150 of them eval: half of 0.5 / sqrt(150 * 4 * 0.2 * 0.8) is 0.0255, of 1 / sqrt(150) is 0.041."""
+    columns = {
+        "yes": random.permutation(np.repeat(["a", "b"], [200, 800])),
+        "several": random.permutation(np.repeat(["a", "b", "c"], [400, 300, 300])),
+        "large": random.permutation(np.repeat(["a", "b", "c"], [800, 100, 100])),
+        "size": random.normal(size=1000),
+        "x": random.normal(size=1000),
+    }
+    data, found = write(tmp_path / "a.csv", columns), {}
+    for label in ("yes", "several", "large", "size"):
+        (tmp_path / label).mkdir()
+        found |= run(tmp_path / label, data, label=label).evaluation.thresholds
+    # 0.6 is how far accuracy is from 1; 0.6390 the entropy of 0.8, 0.1, 0.1.
+    tolerances = {"auc": 0.03, "multiclass_accuracy": 0.02, "multiclass_log_loss": 0.03, "explained": 0.04}
+    assert {name: bounds.tolerance for name, bounds in found.items()} == tolerances
+    assert {(bounds.not_worse_than, bounds.confidence) for bounds in found.values()} == {("blessed", 0.95)}
+
+
+def test_pipelines_beside_each_other_have_names_and_folders_of_their_own(tmp_path, random):
+    columns = {name: random.normal(size=ROWS) for name in ("x", "y")} | {"label": random.choice(["a", "b"], ROWS)}
+    configs = []
+    for data, output in (("a.csv", "a.yaml"), ("b.csv", "b.yaml"), ("a.csv", "other.yaml"), ("a.csv", "other.yml")):
+        init(str(write(tmp_path / data, columns)), output=str(tmp_path / output), label="label")
+        configs.append(load(tmp_path / output).config)
+    assert [config.name for config in configs] == ["a", "b", "a-other", "a-2"]
+    assert [config.push.to for config in configs] == ["serving/a", "serving/b", "serving/a-other", "serving/a-2"]
+
+
 def test_thresholds_are_what_knowing_nothing_gives(tmp_path, random):
     label = random.choice(["a", "b", "c"], ROWS, p=[0.45, 0.35, 0.2])
     config = run(tmp_path, write(tmp_path / "a.csv", {"kind": label, "x": random.normal(size=ROWS)}), label="kind")
