@@ -30,7 +30,6 @@ from fullpass.base.owner_mark import read_owner, write_owner
 from fullpass.base.redact import redact_tree
 from fullpass.trainer.export.export_files import DESCRIPTION, ORIGIN, read_description, verify_export
 
-_ROLLED_BACK = "rolled_back-"
 _PENDING = ".pending-"
 _REMOVED = ".removed-"
 _LOCK = ".lock"
@@ -41,6 +40,8 @@ _DAMAGED = (
     "Put it back from a copy of the model, or remove the folder of this version: `fullpass run --fresh` trains and "
     "pushes again."
 )
+ROLLED_BACK = "rolled_back-"
+"""Beginning of the name of a folder whose version a rollback put aside."""
 OWNER = ".fullpass-models"
 """File that names the pipeline whose models a folder holds."""
 CURRENT = "current"
@@ -85,7 +86,7 @@ def rolled_back(target: Path) -> list[int]:
     """Returns the versions taken out of service by `rollback`, oldest first."""
     if not target.is_dir():
         return []
-    named = (entry.name.removeprefix(_ROLLED_BACK) for entry in target.iterdir() if entry.name.startswith(_ROLLED_BACK))
+    named = (entry.name.removeprefix(ROLLED_BACK) for entry in target.iterdir() if entry.name.startswith(ROLLED_BACK))
     return sorted(int(name) for name in named if _NUMBER.fullmatch(name))
 
 
@@ -217,7 +218,7 @@ def _drop_old(target: Path, keep: int) -> tuple[int, ...]:
 def folder_of(target: Path, version: int) -> Path:
     """Returns the folder of a version, which may have been rolled back."""
     served = target / str(version)
-    return served if served.is_dir() else target / f"{_ROLLED_BACK}{version}"
+    return served if served.is_dir() else target / f"{ROLLED_BACK}{version}"
 
 
 def description(export: Path) -> dict[str, Any]:
@@ -344,10 +345,10 @@ def rollback(target: Path, to: int | None = None) -> int:
         if damaged := damage_of_version(folder_of(target, to)):
             raise state_file.DamagedState(f"version {to} is not served: {damaged}")
         if to in put_aside:
-            (target / f"{_ROLLED_BACK}{to}").rename(target / str(to))
+            (target / f"{ROLLED_BACK}{to}").rename(target / str(to))
         # In ascending order, a server that polls meanwhile sees the old version or the wanted one, and no other.
         for newer in (v for v in present if v > to):
-            (target / str(newer)).rename(target / f"{_ROLLED_BACK}{newer}")
+            (target / str(newer)).rename(target / f"{ROLLED_BACK}{newer}")
         return to
 
 

@@ -4,7 +4,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fullpass.components.push.push import damage_of_version, rolled_back, served_version, served_versions
+from fullpass.components.push.push import (
+    ROLLED_BACK,
+    damage_of_version,
+    folder_of,
+    origin_of,
+    rolled_back,
+    served_version,
+    served_versions,
+)
 
 State = Literal["served", "kept", "put aside", "gone"]
 
@@ -55,6 +63,17 @@ def pushed_version(folder: str) -> PushedVersion:
     now, state = served_version(target), state_now(folder)
     served = str(target / str(now)) if now is not None else None
     return PushedVersion(folder, state, served, damage_of_version(Path(folder)) if state == "served" else None)
+
+
+def version_of(model: str, target: Path) -> PushedVersion | None:
+    """Returns the newest version in a folder that is a copy of a model; None if it was not pushed.
+
+    Args:
+        model: The address of the model's artifact.
+    """
+    folders = (folder_of(target, version) for version in sorted(served_versions(target) + rolled_back(target))[::-1])
+    found = next((folder for folder in folders if origin_of(folder) == model), None)
+    return found and pushed_version(str(target / found.name.removeprefix(ROLLED_BACK)))
 
 
 def state_now(folder: str) -> State:

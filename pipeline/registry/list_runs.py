@@ -206,15 +206,17 @@ def run_cells(found: list[ListedRun], most: int | None) -> tuple[tuple[str, ...]
             run.outcome.replace("_", " "),
             *(metric_text(run.metrics[name]) if name in run.metrics else "" for name in names),
             "the first run listed" if run.changes is None else "\n".join(run.changes) or "nothing",
-            _model_text(run) or shortened(run.message, _LONGEST_MESSAGE),
+            _message(run),
         )
         for run in found
     ]
     return ("run", "took", "outcome", *names, "what changed", "message"), rows
 
 
-def _model_text(run: ListedRun) -> str:
+def _message(run: ListedRun) -> str:
+    """Returns why a run was refused or failed, and which version its model is."""
+    why = "" if run.outcome == "success" and run.pushed_to else shortened(run.message, _LONGEST_MESSAGE)
     if not run.pushed_to or run.model_now is None:
-        return ""
+        return why
     now = "served now" if run.model_now == "served" else f"not served now ({_NOT_SERVED[run.model_now]})"
-    return f"version {Path(run.pushed_to).name}, {now}"
+    return "; ".join(filter(None, [why, f"version {Path(run.pushed_to).name}, {now}"]))

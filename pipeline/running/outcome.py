@@ -48,8 +48,8 @@ class Outcome:
         reasons: Why the model was not blessed.
         rows: Split -> number of rows.
         model: Folder of the trained model.
-        pushed_to: Folder of the version that the model was pushed as, in this run or an earlier one; None if the model
-            was not pushed.
+        pushed_to: Folder of the version that the model was pushed as, in this run or before, which a person may have
+            done; None if the model was not pushed.
         served: Folder of the version that was served when the run ended. It differs from `pushed_to` if the run
             reproduced an older model.
         report: The HTML page of the run.
@@ -139,7 +139,7 @@ class Outcome:
         if self.blessed is None:
             return "Done", ""
         if not self.blessed:
-            return "Not blessed, not pushed", html.BAD
+            return f"Not blessed, {'pushed by a person' if self.pushed_to else 'not pushed'}", html.BAD
         if not_served:
             return "Blessed, but not served now", ""
         return f"Blessed{' and pushed' if self.pushed_to else ''}", html.GOOD

@@ -171,6 +171,7 @@ def _summarize_and_print(loaded: Loaded, root: Path, ended: _EndedRun, console: 
         made = run_summary.run_artifacts(result, lambda node: outputs_of_node(result, node))
         summary = run_summary.metadata_summary(result, made)
         summary = run_summary.summarize(result, made, loaded.config)
+        summary = run_summary.with_push_of_person(summary, served_folder(loaded))
     with report_errors("The summary could not be printed", log):
         print_summary(summary, result, console)
     with report_errors("The summary could not be written", log):

@@ -137,8 +137,12 @@ def _verdict_line(summary: RunSummary, result: RunResult) -> RenderableType:
         return Text("The run did not finish; the next run continues from here.", style="red")
     verdict = summary.verdict
     if verdict is not None and not verdict.blessed:
-        lines = ["Not blessed, not pushed:", *(f"  {reason}" for reason in verdict.reasons)]
-        return Text("\n".join([*lines, f"The model is kept in {summary.model}"]), style="yellow")
+        by_person = summary.pushed is not None
+        how = "Not blessed by the Evaluator, but by a person before" if by_person else "Not blessed, not pushed"
+        lines = [f"{how}:", *(f"  {reason}" for reason in verdict.reasons), f"The model is kept in {summary.model}"]
+        if summary.pushed is not None:
+            lines.append(f"It was pushed: {summary.pushed.not_served or f'it is served from {summary.pushed_to}'}")
+        return Text("\n".join(lines), style="yellow")
     if summary.unread:
         return Text("The run has ended, but its outputs cannot be read; see start.log in its logs.", style="red")
     if summary.pushed is not None:

@@ -68,6 +68,7 @@ def test_a_new_table_is_served_with_the_same_weights(tmp_path):
     write_planes(owner, PLANES)
     owner("refresh")  # of a refreshed version
     np.testing.assert_array_equal(scores(owner, "N1", "N8", "N9"), [of_one, of_eight, of_nine])
+    assert "not the served version" in owner.run("refresh", owner.versions()[0].name).stderr
     rollback(owner.serving)
     assert rolled_back_origins(owner.serving) == set(), "the weights of the model are not what was rolled back"
     owner.config.write_text(YAML.replace("on: tail", "on: {dist: tail}"))

@@ -137,3 +137,5 @@ def test_runs_say_what_their_model_is_now(tmp_path: Path):
         "version 1, not served now (a newer one is)",
         "version 9, not served now (removed)",
     ]
+    refused = replace(runs[0], outcome="not_blessed", message="auc is low")
+    assert run_cells([refused], None)[1][0][-1] == "auc is low; version 3, served now", "a person pushed it"

@@ -1,15 +1,17 @@
 """What a run says is served is what `current` points at, in a folder of real pushes and rollbacks."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fullpass.components.evaluation.evaluation_verdict import Verdict
 from fullpass.components.push.push import push, rollback
+from fullpass.components.push.pushed_version import pushed_version, version_of
 from fullpass.pipeline.printing import console
 from fullpass.pipeline.running.execution.events import RunResult
-from fullpass.pipeline.running.run_summary import RunSummary, pushed_version
+from fullpass.pipeline.running.run_summary import RunSummary, with_push_of_person
 from fullpass.pipeline.running.show_summary import print_summary
 
 
@@ -84,3 +86,26 @@ def test_stray_names_are_no_versions(pushed):
     (Path(a).parent / "rolled_back-old").mkdir()
     (Path(a).parent / "²").mkdir()
     assert pushed_version(a).state == "served"
+
+
+def test_a_refused_model_that_a_person_pushed_is_said_to_be_served_or_not(pushed):
+    a, target = pushed("a"), Path(pushed("a")).parent
+    refused = RunSummary(verdict=Verdict(blessed=False, reasons=("auc is low",), metrics=(), examples=1), model="a")
+    result = RunResult(run_id="1", pipeline_name="p", metadata_path=Path("m"), nodes=(), seconds=1.0)
+
+    def said() -> str:
+        file = io.StringIO()
+        print_summary(with_push_of_person(refused, target), result, console(file, width=2000))
+        return file.getvalue()
+
+    assert "Not blessed by the Evaluator, but by a person before:" in said()
+    assert said().rstrip().endswith(f"It was pushed: it is served from {a}") and "not pushed" not in said()
+    pushed("b")
+    rollback(target)
+    rollback(target, to=int(Path(pushed("b")).name))
+    assert f"version {Path(a).name} is not served, as a newer one was pushed after it" in said()
+    rollback(target)
+    pushed("c")
+    assert version_of("b", target).state == "put aside" and version_of("d", target) is None
+    refused = replace(refused, model="d")
+    assert "Not blessed, not pushed:" in said()
