@@ -117,21 +117,25 @@ def _folders(target: Path) -> list[Path]:
     return [folder_of(target, version) for version in served_versions(target) + rolled_back(target)]
 
 
-def require_owner(target: Path, name: str) -> None:
+def require_owner(target: Path, name: str, *, to_push: bool = False) -> None:
     """Checks that a folder holds the models of one pipeline, because a push replaces and removes versions there.
 
     The folder has a mark, which counts. In one that an earlier release made, each version names its pipeline.
 
     Args:
         name: The name of the pipeline.
+        to_push: Whether models of another program are refused, too; without a push they stay as they are.
 
     Raises:
-        UserError: The folder holds models of another pipeline, or of another program.
+        UserError: The folder holds models of others.
     """
     mark = target / OWNER
     owner = read_owner(mark)
-    owners = {owner} if owner is not None else {pipeline_of(folder) for folder in _folders(target)}
-    others = sorted({one for one in owners if one not in (None, name)})
+    folders = _folders(target) if owner is None else []
+    owners = {owner, *map(pipeline_of, folders)} - {None, name}
+    others = sorted(map(str, owners)) + [
+        f"another program (version {f.name})" for f in folders if to_push and _foreign(f)
+    ]
     if others:
         other = target.with_name(name) if target.name in others else target / name
         raise UserError(
@@ -143,11 +147,13 @@ def require_owner(target: Path, name: str) -> None:
 
 def pipeline_of(version: Path) -> str | None:
     """Returns the name of the pipeline that made a version; None if its description is damaged or names none."""
-    try:
-        named = description(version).get("name")
-    except state_file.DamagedState:
-        return None
-    return named if named or (version / ORIGIN).is_file() else f"another program (version {version.name})"
+    with contextlib.suppress(state_file.DamagedState):
+        return description(version).get("name")
+    return None
+
+
+def _is_foreign(version: Path) -> bool:
+    return not any((version / file).is_file() for file in (ORIGIN, DESCRIPTION))
 
 
 def push(
@@ -180,7 +186,7 @@ def push(
     name = description(model).get("name")
     with _locked(target, "a push"):
         if name is not None:
-            require_owner(target, name)
+            require_owner(target, name, to_push=True)
         if replaces is not None:
             _check_served(target, replaces)
         known = served_versions(target)[-1:] if refresh else served_versions(target)

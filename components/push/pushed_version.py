@@ -65,7 +65,7 @@ def pushed_version(folder: str) -> PushedVersion:
     return PushedVersion(folder, state, served, damage_of_version(Path(folder)) if state == "served" else None)
 
 
-def version_of(model: str, target: Path) -> PushedVersion | None:
+def pushed_version_of(model: str, target: Path) -> PushedVersion | None:
     """Returns the newest version in a folder that is a copy of a model; None if it was not pushed.
 
     Args:

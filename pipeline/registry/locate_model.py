@@ -95,7 +95,7 @@ def find_export(model: str, config: Path) -> Path:
             if (export / "saved_model.pb").is_file():
                 return export.resolve()
         raise UserError(
-            f"{model}: no model. Give a version's number, `{LATEST}`, a YAML, or a folder with a saved_model.pb."
+            f"{model}: no model. Give a version's number, `{LATEST}`, or a folder with a saved_model.pb, or a YAML."
         )
     target = pushed_to(config)
     version = push.served_version(target) if model == LATEST else int(model)

@@ -16,7 +16,7 @@ from fullpass.components.evaluation.evaluation_verdict import Verdict
 from fullpass.components.ingest.splitting.label_balance import Imbalance, uneven_means, uneven_shares
 from fullpass.components.ingest.writing.manifest import LEFT_OUT, Overlap, left_out_sum
 from fullpass.components.mlmd_values import RecordedArtifact
-from fullpass.components.push.pushed_version import PushedVersion, pushed_version, version_of
+from fullpass.components.push.pushed_version import PushedVersion, pushed_version, pushed_version_of
 from fullpass.components.run_artifacts import RunArtifacts
 from fullpass.components.transform.analysis_plan import Analysis, read_analysis
 from fullpass.pipeline.config import PipelineConfig
@@ -246,7 +246,7 @@ def with_push_of_person(summary: RunSummary, target: Path) -> RunSummary:
     """Returns the summary with the version of a model that the Evaluator refused, and a person blessed before."""
     if summary.verdict is None or summary.verdict.blessed or summary.model is None:
         return summary
-    return replace(summary, pushed=version_of(summary.model, target))
+    return replace(summary, pushed=pushed_version_of(summary.model, target))
 
 
 def write_summary(summary: RunSummary, result: RunResult, path: Path) -> None:

@@ -24,7 +24,7 @@ def shape(line: str) -> str:
 
 def served(folder: Path) -> str | None:
     """Returns the served version, or None."""
-    current = folder / "serving" / "trips" / "current"
+    current = folder / "serving" / "pipeline" / "current"
     return current.resolve().name if current.exists() else None
 
 

@@ -88,7 +88,7 @@ def check_folders(loaded: Loaded) -> Iterator[Finding]:
 def check_served_folder(loaded: Loaded) -> Iterator[Finding]:
     """The folder that models are pushed to has none of another pipeline."""
     try:
-        require_owner(Path(loaded.resolve(loaded.config.push.to)), loaded.config.name)
+        require_owner(Path(loaded.resolve(loaded.config.push.to)), loaded.config.name, to_push=True)
     except UserError as error:
         yield Finding(("push", "to"), str(error))
 

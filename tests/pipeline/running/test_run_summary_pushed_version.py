@@ -8,7 +8,7 @@ import pytest
 
 from fullpass.components.evaluation.evaluation_verdict import Verdict
 from fullpass.components.push.push import push, rollback
-from fullpass.components.push.pushed_version import pushed_version, version_of
+from fullpass.components.push.pushed_version import pushed_version, pushed_version_of
 from fullpass.pipeline.printing import console
 from fullpass.pipeline.running.execution.events import RunResult
 from fullpass.pipeline.running.run_summary import RunSummary, with_push_of_person
@@ -106,6 +106,6 @@ def test_a_refused_model_that_a_person_pushed_is_said_to_be_served_or_not(pushed
     assert f"version {Path(a).name} is not served, as a newer one was pushed after it" in said()
     rollback(target)
     pushed("c")
-    assert version_of("b", target).state == "put aside" and version_of("d", target) is None
+    assert pushed_version_of("b", target).state == "put aside" and pushed_version_of("d", target) is None
     refused = replace(refused, model="d")
     assert "Not blessed, not pushed:" in said()
