@@ -133,9 +133,8 @@ def require_owner(target: Path, name: str, *, to_push: bool = False) -> None:
     owner = read_owner(mark)
     folders = _folders(target) if owner is None else []
     owners = {owner, *map(pipeline_of, folders)} - {None, name}
-    others = sorted(map(str, owners)) + [
-        f"another program (version {f.name})" for f in folders if to_push and _foreign(f)
-    ]
+    foreign = [folder.name for folder in folders if to_push and _is_foreign(folder)]
+    others = sorted(map(str, owners)) + [f"another program (version {version})" for version in foreign]
     if others:
         other = target.with_name(name) if target.name in others else target / name
         raise UserError(
