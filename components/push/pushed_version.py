@@ -73,7 +73,7 @@ def pushed_version_of(model: str, target: Path) -> PushedVersion | None:
     """
     folders = (folder_of(target, version) for version in sorted(served_versions(target) + rolled_back(target))[::-1])
     found = next((folder for folder in folders if origin_of(folder) == model), None)
-    return found and pushed_version(str(target / found.name.removeprefix(ROLLED_BACK)))
+    return pushed_version(str(target / found.name.removeprefix(ROLLED_BACK))) if found is not None else None
 
 
 def state_now(folder: str) -> State:
