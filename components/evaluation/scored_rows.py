@@ -44,7 +44,12 @@ class Scored:
 
     @property
     def predicted(self) -> np.ndarray:
-        """Whether each score is a positive prediction, float64 of the scores' shape; NaN if it is no number."""
+        """Whether each score is a positive prediction, float64 of the scores' shape; NaN if it is no number.
+
+        Of several labels, those of at least 0.5 are predicted, as in the export.
+        """
+        if self.labels.ndim == 2:
+            return (self.scores >= _THRESHOLD) + 0.0 * self.scores
         positive = self.scores > _THRESHOLD if self.positive is None else self.positive
         return positive + 0.0 * self.scores
 

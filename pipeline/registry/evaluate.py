@@ -33,7 +33,7 @@ class Evaluation(ShownPage):
     """The metrics of a model on labelled rows. A notebook shows them as a page of its own.
 
     Attributes:
-        rows: Number of rows read: bad ones, ones without a usable label, and measured ones.
+        rows: Number of rows read: bad ones, ones without a usable label or of weight 0, and measured ones.
         unlabelled: Number of rows without a usable label, or of weight 0.
         verdict: The metrics and slices; no threshold is applied. The `baseline` of a metric is its value when the model
             was trained, on its eval split.
@@ -165,7 +165,7 @@ def shown(found: Evaluation) -> RenderableType:
     """Returns an evaluation as tables for people."""
     heading = Text(
         f"{found.model.what} on {found.data}: {found.verdict.examples:,} of {found.rows:,} rows measured, "
-        f"{found.bad:,} bad, {found.unlabelled:,} without a usable label."
+        f"{found.bad:,} bad, {found.unlabelled:,} without a usable label or of weight 0."
     )
     notes = [Text(f"- {note}") for note in (*found.notes, *found.verdict.notes)]
     figures = ("value", "95 %", "at training")

@@ -171,3 +171,10 @@ def test_errors_as_percentages_and_the_bias():
     assert found.values[0]["bias"][0] == pytest.approx((1 + 2 * 2 + 1) / 5)
     of_sklearn = sk.mean_absolute_percentage_error(labels[[0, 2]], scores[[0, 2]], sample_weight=weights[[0, 2]])
     assert found.values[0]["mape"][0] == pytest.approx(100 * of_sklearn)
+
+
+def test_a_label_of_exactly_half_is_predicted_as_in_the_export():
+    labels, scores = np.array([[1.0, 0.0], [1.0, 1.0]]), np.array([[0.5, 0.49], [0.5, 0.5]])
+    names = ("precision", "recall", "f1", "macro_recall", "recall[ape]")
+    found, _ = measured(names, labels, scores, np.ones(2), classes=("ape", "bear"))
+    assert [found.values[0][name][0] for name in names] == [1.0] * 5
