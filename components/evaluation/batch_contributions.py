@@ -8,8 +8,7 @@ from fullpass.components.evaluation.class_counts import ConfusionCells, RowCells
 from fullpass.components.evaluation.confidence import GROUPS
 from fullpass.components.evaluation.long_tails import TailCells
 from fullpass.components.evaluation.metric_terms import moments_of, term_of_rows
-from fullpass.components.evaluation.sampling_error import COARSE
-from fullpass.components.evaluation.score_buckets import BUCKETS, SparseHistograms, bucket_of
+from fullpass.components.evaluation.score_buckets import SparseHistograms, cell_of
 from fullpass.components.evaluation.scored_rows import Scored
 
 
@@ -28,7 +27,7 @@ class BatchContributions:
         if classes:
             self._cells = RowCells.of(scored)
         if curves:
-            self._buckets = bucket_of(scored.scores)
+            self._cell_of_score = cell_of(scored.scores)
             labels = scored.labels
             if curves > 1:
                 labels = (labels[:, None] == np.arange(scored.scores.shape[1])) * 1.0
@@ -63,7 +62,7 @@ class BatchContributions:
         Args:
             rows: Indices of the rows, int64 [n].
             slices: Slice of each row, int64 [n].
-            groups: Group of each row, int64 [n], for histograms per group in coarse buckets.
+            groups: Group of each row, int64 [n], for histograms per group.
         """
         some = self._weights[rows] > 0
         rows, sets = rows[some], slices[some]
@@ -73,9 +72,8 @@ class BatchContributions:
             if labels.shape[1] > self._curves:
                 return SparseHistograms.joined([])
             sets = sets * self._curves + np.arange(labels.shape[1])
-        width = 1
         if groups is not None:
-            sets, width = sets * GROUPS + groups[some].reshape(-1, *[1] * (labels.ndim - 1)), COARSE
-        keys = sets * BUCKETS + self._buckets[rows] // width * width
+            sets = sets * GROUPS + groups[some].reshape(-1, *[1] * (labels.ndim - 1))
+        keys = sets * SparseHistograms.CELLS + self._cell_of_score[rows]
         weights = np.broadcast_to(weights.reshape(-1, *[1] * (labels.ndim - 1)), labels.shape)
         return SparseHistograms.sums(keys.ravel(), (weights * labels).ravel(), (weights * (1 - labels)).ravel())

@@ -79,7 +79,7 @@ def class_results(
         cells: As in `class_sums`.
         names: Names of the classes in id order.
         index: Number of the set.
-        curves: Histograms per class, and those per group in coarse buckets, if a metric needs them.
+        curves: Histograms per class, and those per group, if a metric needs them.
     """
     whole, left, rows = class_sums(cells, index, len(names))
     weights = whole.labels[0]

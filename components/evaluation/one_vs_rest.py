@@ -7,7 +7,7 @@ import numpy as np
 from fullpass.components.evaluation.confidence import GROUPS
 from fullpass.components.evaluation.metrics import class_of
 from fullpass.components.evaluation.sampling_error import areas_without, sums_without_each
-from fullpass.components.evaluation.score_buckets import BUCKETS, CurveAreas, SparseHistograms
+from fullpass.components.evaluation.score_buckets import CurveAreas, SparseHistograms
 
 MOST_CURVES = 50
 """Largest number of classes that have curves. Beyond, the areas are undefined: every row would add to every class."""
@@ -38,7 +38,7 @@ def class_areas(
         areas = CurveAreas(histograms.of_sets(index * MOST_CURVES, MOST_CURVES), MOST_CURVES)
         cells = grouped.of_sets(index * MOST_CURVES * GROUPS, MOST_CURVES * GROUPS)
         left = areas_without(cells, MOST_CURVES, lambda some: some.roc)
-        rows = np.bincount(cells.keys // BUCKETS, weights=cells.positive, minlength=MOST_CURVES * GROUPS)
+        rows = np.bincount(cells.keys // SparseHistograms.CELLS, weights=cells.positive, minlength=MOST_CURVES * GROUPS)
         rows = rows.reshape(MOST_CURVES, GROUPS)
         rows_left = sums_without_each(rows, axis=1)
         for name in metrics:

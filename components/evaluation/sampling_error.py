@@ -10,13 +10,13 @@ from collections.abc import Callable
 import numpy as np
 
 from fullpass.components.evaluation.confidence import GROUPS, quantile
-from fullpass.components.evaluation.score_buckets import BUCKETS, CurveAreas, SparseHistograms
+from fullpass.components.evaluation.score_buckets import CurveAreas, SparseHistograms
 from fullpass.preprocessing.values.row_sample import mixed
 
-COARSE = 64
-"""Number of adjacent score buckets that are merged to one in the histograms of groups."""
 _FEWEST = 8
 """A standard error from rows of fewer groups is too uncertain to be one."""
+_MOST_SCORES = 512
+"""Number of parts of the distinct scores, by rank, by which the areas without each group are computed."""
 _ROUNDING = 1e-13
 """Values that differ by less, as a share of their size, are equal."""
 _QUANTILES = np.array([np.nan] * _FEWEST + [quantile(0.975, groups - 1) for groups in range(_FEWEST, GROUPS + 1)])
@@ -88,17 +88,22 @@ def areas_without(cells: SparseHistograms, sets: int, area: Callable[[CurveAreas
         cells: Histograms of the sets; the number of a histogram is set * GROUPS + group.
     """
     without = np.full((sets, GROUPS), np.nan)
-    bounds = np.searchsorted(cells.keys, np.arange(sets + 1) * GROUPS * BUCKETS)
+    bounds = np.searchsorted(cells.keys, np.arange(sets + 1) * GROUPS * SparseHistograms.CELLS)
     for number, (first, end) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
         if first == end:
             continue
-        group, bucket = np.divmod(cells.keys[first:end] - number * GROUPS * BUCKETS, BUCKETS)
-        buckets, columns = np.unique(bucket, return_inverse=True)
-        weights = np.zeros((2, GROUPS, len(buckets)))
-        weights[0, group, columns], weights[1, group, columns] = cells.positive[first:end], cells.negative[first:end]
+        group, cell = np.divmod(cells.keys[first:end], SparseHistograms.CELLS)
+        group -= number * GROUPS
+        distinct, columns = np.unique(cell, return_inverse=True)
+        if len(distinct) > _MOST_SCORES:
+            columns = columns * _MOST_SCORES // len(distinct)
+            distinct = np.arange(_MOST_SCORES)
+        weights = np.zeros((2, GROUPS, len(distinct)))
+        for of_class, added in zip(weights, (cells.positive[first:end], cells.negative[first:end]), strict=True):
+            np.add.at(of_class, (group, columns), added)
         if (np.any(weights > 0, axis=2).sum(axis=1) < _FEWEST).any():
             continue
         left = sums_without_each(weights, axis=1)
-        keys = np.arange(GROUPS)[:, None] * BUCKETS + buckets
+        keys = np.arange(GROUPS)[:, None] * SparseHistograms.CELLS + distinct
         without[number] = area(CurveAreas(SparseHistograms(keys.ravel(), left.reshape(2, -1)), GROUPS))
     return without

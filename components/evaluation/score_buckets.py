@@ -1,8 +1,9 @@
 """Histograms of scores from 0 to 1, from which the areas under curves are computed.
 
 The width of a bucket is at most 2**-14, and at most a 256th of its distance from 0 or 1. Scores of rare events, which
-are all near 0, are therefore distinguished as well as others, down to the smallest normal float32. Only buckets with
-rows are kept.
+are all near 0, are therefore distinguished as well as others, down to the smallest normal float32. Of scores in a
+narrow band, the cells inside a bucket tell apart what float32 tells apart. Only cells with rows are kept; where a set
+has too many, adjacent ones are merged, until buckets are left.
 """
 
 from functools import cached_property
@@ -31,17 +32,42 @@ def _edges() -> np.ndarray:
 EDGES = _edges()
 """The lower edge of each bucket, float64 [buckets], ascending."""
 BUCKETS = len(EDGES)
+_INSIDE = 15
+"""2 to this power is the number of cells in a bucket."""
+CELLS_OF_BUCKET = 1 << _INSIDE
+_WIDTHS = np.diff(EDGES, append=1.0)
+_COARSEST = 21
+COARSE = 1 << _COARSEST - _INSIDE
+"""Largest number of adjacent buckets that are merged to one."""
 
 
-def bucket_of(scores: np.ndarray) -> np.ndarray:
-    """Returns the bucket of each score, int64 of the same shape; scores outside 0 to 1 are in the outermost buckets."""
-    return np.clip(np.searchsorted(EDGES, scores, side="right") - 1, 0, BUCKETS - 1)
+def cell_of(scores: np.ndarray) -> np.ndarray:
+    """Returns the cell of each score, int64 of the same shape; scores outside 0 to 1 are in the outermost buckets."""
+    inside = np.clip(np.nan_to_num(scores), 0.0, 1.0)
+    bucket = np.clip(np.searchsorted(EDGES, inside, side="right") - 1, 0, BUCKETS - 1)
+    part = ((inside - EDGES[bucket]) / _WIDTHS[bucket] * CELLS_OF_BUCKET).astype(np.int64)
+    return bucket * CELLS_OF_BUCKET + np.minimum(part, CELLS_OF_BUCKET - 1)
 
 
 class SparseHistograms(SparseSums):
     """Histograms of some sets of rows, without empty buckets; the two columns are the weights of the classes."""
 
-    CELLS, COLUMNS = BUCKETS, 2
+    CELLS, COLUMNS = -(-BUCKETS * CELLS_OF_BUCKET // (1 << _COARSEST)) << _COARSEST, 2
+
+    def limited(self, sets: int, most: int) -> "SparseHistograms":
+        """Returns the histograms with at most about `most` cells in every `sets` adjacent sets: adjacent cells merged.
+
+        How many are merged depends on all cells alone, and not on the order in which parts were joined.
+        """
+        # The keys are sorted, also without their last bits, so that distinct ones are counted without a search.
+        ends = np.append(np.flatnonzero(np.diff(self.keys // (self.CELLS * sets))) + 1, len(self.keys))
+        keys = self.keys.copy()
+        for first, end in zip(np.append(0, ends[:-1]), ends, strict=True):
+            some, level = self.keys[first:end], 0
+            while level < _COARSEST and 1 + np.count_nonzero(np.diff(some >> level)) > most:
+                level += 1
+            keys[first:end] = some >> level << level
+        return self if (keys == self.keys).all() else SparseHistograms.sums(keys, *self.weights)
 
     @property
     def positive(self) -> np.ndarray:
@@ -60,7 +86,7 @@ class CurveAreas:
     def __init__(self, cells: SparseHistograms, sets: int):
         self._cells = cells
         self._sets = sets
-        self._set = cells.keys // BUCKETS
+        self._set = cells.keys // SparseHistograms.CELLS
 
     @cached_property
     def totals(self) -> tuple[np.ndarray, np.ndarray]:

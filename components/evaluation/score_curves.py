@@ -11,8 +11,14 @@ import numpy as np
 
 from fullpass.base.json_text import Number, read_parsed
 from fullpass.components.evaluation.confidence import GROUPS
-from fullpass.components.evaluation.sampling_error import COARSE, standard_errors, sums_without_each
-from fullpass.components.evaluation.score_buckets import BUCKETS, EDGES, SparseHistograms
+from fullpass.components.evaluation.sampling_error import standard_errors, sums_without_each
+from fullpass.components.evaluation.score_buckets import (
+    BUCKETS,
+    CELLS_OF_BUCKET,
+    COARSE,
+    EDGES,
+    SparseHistograms,
+)
 
 FILE = "curves.json"
 _GRID = np.linspace(0.0, 1.0, 101)
@@ -51,13 +57,12 @@ def curves_of(cells: SparseHistograms, grouped: SparseHistograms, index: int) ->
     """Returns the curves of one set of rows; None if it lacks one of the classes.
 
     Args:
-        grouped: Histograms per group in coarse buckets; the number of a histogram is set * GROUPS + group.
+        grouped: Histograms per group; the number of a histogram is set * GROUPS + group.
     """
     whole = _dense(cells, index, 1)[:, 0]
     if not (whole.sum(axis=1) > 0).all():
         return None
-    # Only the first bucket of every COARSE buckets has rows, so the others add no point to a curve.
-    groups = _dense(grouped, index, GROUPS)[:, :, ::COARSE]
+    groups = np.add.reduceat(_dense(grouped, index, GROUPS), np.arange(0, BUCKETS, COARSE), axis=2)
     without = sums_without_each(groups, axis=1)
     present = groups.sum(axis=(0, 2)) > 0
 
@@ -85,9 +90,10 @@ def read_curves(evaluation_uri: str) -> list[Curves | None]:
 def _dense(cells: SparseHistograms, index: int, groups: int) -> np.ndarray:
     """Returns the weights of the positive and the negative rows in each bucket, float64 [2, groups, BUCKETS]."""
     of_set = cells.of_sets(index * groups, groups)
-    weights = np.zeros((2, groups * BUCKETS))
-    weights[:, of_set.keys] = of_set.weights
-    return weights.reshape(2, groups, BUCKETS)
+    group, cell = np.divmod(of_set.keys, SparseHistograms.CELLS)
+    buckets = group * BUCKETS + cell // CELLS_OF_BUCKET
+    weights = [np.bincount(buckets, weights=of_class, minlength=groups * BUCKETS) for of_class in of_set.weights]
+    return np.stack(weights).reshape(2, groups, BUCKETS)
 
 
 def _above(weights: np.ndarray) -> np.ndarray:

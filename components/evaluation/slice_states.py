@@ -6,7 +6,6 @@ Beam pipeline, and are not cached.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
@@ -105,6 +104,8 @@ _OF_AREAS = ("label", "pairs")
 MOST_SLICES = 10_000
 """Largest number of slices of an entry of `evaluation.slices`. An entry with more gets no slices, to limit memory."""
 _PENDING_CELLS = 1 << 21
+_MOST_CELLS = {"histograms": (1, 1 << 16), "grouped": (GROUPS, 1 << 13)}
+"""Kind of histograms -> the number of adjacent sets that share their cells, and how many cells these may have."""
 _Sums = TypeVar("_Sums", bound=SparseSums)
 
 
@@ -117,7 +118,7 @@ class SliceState:
         sums: Sums of each model and term, float64 [models, terms, slices, GROUPS].
         moments: Moments of each model, float64 [models, MOMENTS, slices, GROUPS]; [0, ...] if no metric needs them.
         cells: For each model, parts to be summed: `histograms`, where a set is slice * curves + curve; `grouped`,
-            histograms per group in coarse buckets, where it is (slice * curves + curve) * GROUPS + group; and
+            histograms per group, where it is (slice * curves + curve) * GROUPS + group; and
             `confusion`, matrices, where it is slice * GROUPS + group.
         classes: Names of the classes of each model; empty before the first row.
         levels: Levels of the quantiles of each model; empty before the first row, or if it predicts none.
@@ -138,7 +139,9 @@ class SliceState:
 
     def histograms(self, model: int) -> tuple[SparseHistograms, SparseHistograms]:
         """Returns the histograms of a model, and those per group."""
-        whole, grouped = (SparseHistograms.joined(self.cells[kind][model]) for kind in ("histograms", "grouped"))
+        whole, grouped = (
+            _bounded(SparseHistograms.joined(self.cells[kind][model]), kind) for kind in ("histograms", "grouped")
+        )
         return whole, grouped
 
     def confusion(self, model: int) -> ConfusionCells:
@@ -260,8 +263,8 @@ class SliceAccumulator:
                     state.cells["tails"][model].append(rows.tails(found.rows, sets, self.tails))
                 if self.has_classes:
                     state.cells["confusion"][model].append(rows.confusion(found.rows, sets_of_groups))
-        for parts in chain.from_iterable(state.cells.values()):
-            _join_if_large(parts)
+        for kind, parts in ((kind, parts) for kind, of_models in state.cells.items() for parts in of_models):
+            _join_if_large(parts, kind)
         return state
 
     def merge(self, states: Iterable[SliceState]) -> SliceState:
@@ -292,7 +295,7 @@ class SliceAccumulator:
         new_indices[theirs] = indices
         for kind, moves in _moves(new_indices, *self.sets_of_slice).items():
             for mine, other in zip(whole.cells[kind], state.cells[kind], strict=True):
-                _join_moved(mine, other, moves)
+                _join_moved(mine, other, moves, kind)
 
     def measure(self, state: SliceState) -> "Measurements":
         """Returns the metrics of each slice with their standard errors."""
@@ -414,16 +417,21 @@ class Measurements:
     differences: dict[str, np.ndarray]
 
 
-def _join_if_large(parts: list[_Sums]) -> None:
+def _bounded(cells: _Sums, kind: str) -> _Sums:
+    """Returns cells of a kind of `SliceState.cells`, in bounded number."""
+    return cells.limited(*_MOST_CELLS[kind]) if isinstance(cells, SparseHistograms) else cells
+
+
+def _join_if_large(parts: list[_Sums], kind: str) -> None:
     if parts and sum(len(part.keys) for part in parts[1:]) > max(_PENDING_CELLS, len(parts[0].keys)):
-        parts[:] = [parts[0].joined(parts)]
+        parts[:] = [_bounded(parts[0].joined(parts), kind)]
 
 
-def _join_moved(parts: list[_Sums], more: Sequence[_Sums], moves: np.ndarray) -> None:
+def _join_moved(parts: list[_Sums], more: Sequence[_Sums], moves: np.ndarray, kind: str) -> None:
     """Replaces parts by their sum with others, whose sets get the numbers `moves`."""
     added = [cells.moved(moves) for cells in more]
     if parts or added:
-        parts[:] = [(parts or added)[0].joined([*parts, *added])]
+        parts[:] = [_bounded((parts or added)[0].joined([*parts, *added]), kind)]
 
 
 def _indexed(state: SliceState, keys: Sequence[SliceKey], sets: tuple[int, int]) -> np.ndarray | None:

@@ -1,7 +1,5 @@
 """The config as a whole: what a file resolves to, written out and read again, and its JSON Schema."""
 
-import json
-
 import jsonschema
 import pytest
 from hypothesis import assume, example, given, settings
@@ -30,13 +28,6 @@ SMALL = {
 }
 
 
-def without_descriptions(schema):
-    """The schema without its prose; a property may be named `description`, its value then is a mapping."""
-    if isinstance(schema, dict):
-        return {k: without_descriptions(v) for k, v in schema.items() if k != "description" or isinstance(v, dict)}
-    return [without_descriptions(item) for item in schema] if isinstance(schema, list) else schema
-
-
 def members(union):
     """The classes of a tagged union."""
     return list(members_by_tag(union).values())
@@ -51,10 +42,6 @@ def validator():
 
 def test_a_rich_file_resolves_as_it_did(golden):
     golden("rich_resolved.yaml", resolved_yaml(load(RICH).config))
-
-
-def test_the_json_schema_is_what_it_was(golden):
-    golden("pipeline_schema.json", json.dumps(without_descriptions(json_schema()), indent=1) + "\n")
 
 
 def test_a_rich_file_uses_every_type():

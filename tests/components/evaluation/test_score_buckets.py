@@ -1,13 +1,16 @@
 import numpy as np
 import pytest
 
-from fullpass.components.evaluation.score_buckets import BUCKETS, EDGES, CurveAreas, SparseHistograms, bucket_of
+from fullpass.components.evaluation.score_buckets import CELLS_OF_BUCKET, EDGES, CurveAreas, SparseHistograms, cell_of
+from fullpass.components.evaluation.scored_rows import Scored
+from tests.components.evaluation.measured_rows import measured
 
 
 def cells_of(scores, labels, weights=None, sets=None):
     weights = np.ones(len(scores)) if weights is None else weights
     sets = np.zeros(len(scores), np.int64) if sets is None else sets
-    return SparseHistograms.sums(sets * BUCKETS + bucket_of(scores), weights * labels, weights * (1 - labels))
+    keys = sets * SparseHistograms.CELLS + cell_of(scores)
+    return SparseHistograms.sums(keys, weights * labels, weights * (1 - labels))
 
 
 def share_of_pairs(scores, labels, weights):
@@ -20,7 +23,7 @@ def share_of_pairs(scores, labels, weights):
 
 def half_of_the_pairs_in_one_bucket(scores, labels, weights):
     """The largest error of the area: which row of such a pair has the higher score is unknown."""
-    buckets = bucket_of(scores)
+    buckets = cell_of(scores) // CELLS_OF_BUCKET
     one, other = buckets[labels == 1], buckets[labels == 0]
     pairs = np.outer(weights[labels == 1], weights[labels == 0])
     return ((one[:, None] == other) * pairs).sum() / pairs.sum() / 2
@@ -37,7 +40,7 @@ def test_buckets_are_narrow_and_narrower_near_the_ends():
 
 def test_every_score_has_its_bucket():
     scores = np.array([-1.0, 0.0, 1e-30, 2**-20, 0.3, 0.5, 1 - 2**-20, 1.0, 7.0])
-    buckets = bucket_of(scores)
+    buckets = cell_of(scores) // CELLS_OF_BUCKET
     inside = np.clip(scores, 0, 1)
     assert np.all(EDGES[buckets] <= inside)
     assert np.all(inside[:-2] < np.append(EDGES, np.inf)[buckets + 1][:-2])
@@ -92,3 +95,32 @@ def test_parts_join_to_the_whole_and_sets_move():
     alone = cells_of(scores[sets == 1], labels[sets == 1])
     np.testing.assert_array_equal(moved.keys, alone.keys)
     np.testing.assert_array_equal(moved.positive, alone.positive)
+
+
+@pytest.mark.parametrize(("middle", "width"), [(0.5, 1e-3), (0.3, 1e-5), (0.7, 1e-5), (0.01, 1e-6), (1e-6, 1e-10)])
+def test_the_area_does_not_depend_on_where_the_scores_are(middle, width):
+    rng = np.random.default_rng(4)
+    labels = (rng.random(3000) < 0.4) * 1.0
+    ranks = rng.normal(size=3000) + 0.9 * labels
+    scores = (middle + width * ranks).astype(np.float32).astype(np.float64)
+    exact = share_of_pairs(scores, labels, np.ones(3000))
+    found, _ = measured(("auc", "auc_pr"), Scored(labels, np.ones(3000), scores))
+    spread, _ = measured(("auc", "auc_pr"), Scored(labels, np.ones(3000), 1 / (1 + np.exp(-ranks))))
+    assert found.values[0]["auc"][0] == pytest.approx(exact, abs=1e-6)
+    for name in ("auc", "auc_pr"):
+        assert found.values[0][name][0] == pytest.approx(spread.values[0][name][0], abs=2e-3)
+        assert found.errors[0][name][0] == pytest.approx(spread.errors[0][name][0], rel=0.05)
+
+
+def test_too_many_cells_are_merged_in_any_order_of_the_parts_to_the_same():
+    rng = np.random.default_rng(8)
+    scores, labels = rng.random(20_000), (rng.random(20_000) < 0.4) * 1.0
+    whole = cells_of(scores, labels, sets=np.arange(20_000) % 2)
+    limited = whole.limited(1, 1000)
+    parts = [cells_of(scores[i::3], labels[i::3], sets=(np.arange(20_000) % 2)[i::3]) for i in range(3)]
+    joined = SparseHistograms.joined([part.limited(1, 1000) for part in parts]).limited(1, 1000)
+    np.testing.assert_array_equal(joined.keys, limited.keys)
+    np.testing.assert_array_equal(joined.positive, limited.positive)
+    assert all(200 < len(limited.of_sets(one, 1).keys) <= 1000 for one in (0, 1))
+    assert CurveAreas(limited, 2).roc == pytest.approx(CurveAreas(whole, 2).roc, abs=2e-3)
+    assert whole.limited(1, 10**6) is whole

@@ -6,8 +6,7 @@ import pytest
 from fullpass.base.json_text import to_json_text
 from fullpass.components.evaluation import score_curves as of_evaluation
 from fullpass.components.evaluation.confidence import GROUPS
-from fullpass.components.evaluation.sampling_error import COARSE
-from fullpass.components.evaluation.score_buckets import BUCKETS, SparseHistograms, bucket_of
+from fullpass.components.evaluation.score_buckets import SparseHistograms, cell_of
 from fullpass.components.evaluation.score_curves import curves_of
 
 ROWS = 20_000
@@ -23,9 +22,9 @@ def rows():
 def curves(scores, labels):
     """Returns the curves of the second of two sets of rows."""
     groups = np.arange(len(scores)) % GROUPS
-    buckets = bucket_of(scores)
-    whole = SparseHistograms.sums(BUCKETS + buckets, labels, 1 - labels)
-    grouped = SparseHistograms.sums((GROUPS + groups) * BUCKETS + buckets // COARSE * COARSE, labels, 1 - labels)
+    cells, of_set = cell_of(scores), SparseHistograms.CELLS
+    whole = SparseHistograms.sums(of_set + cells, labels, 1 - labels)
+    grouped = SparseHistograms.sums((GROUPS + groups) * of_set + cells, labels, 1 - labels)
     return curves_of(whole, grouped, 1)
 
 

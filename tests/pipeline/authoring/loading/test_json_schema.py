@@ -1,5 +1,6 @@
 """Every union of the YAML tells a misspelt tag, and its bare forms and all metrics are valid by the JSON Schema."""
 
+import json
 from collections.abc import Iterator
 from typing import Any, get_args
 
@@ -138,6 +139,17 @@ def test_a_loss_without_a_known_kind_names_all_kinds(tmp_path, problems_of, loss
     (problem,) = problems_of(file)
     for kind in ("squared", "absolute", "huber", "poisson", "log_normal", "quantile", "focal"):
         assert kind in problem.message
+
+
+def without_descriptions(schema):
+    """The schema without its prose; a property may be named `description`, its value then is a mapping."""
+    if isinstance(schema, dict):
+        return {k: without_descriptions(v) for k, v in schema.items() if k != "description" or isinstance(v, dict)}
+    return [without_descriptions(item) for item in schema] if isinstance(schema, list) else schema
+
+
+def test_the_json_schema_is_what_it_was(golden):
+    golden("pipeline_schema.json", json.dumps(without_descriptions(json_schema()), indent=1) + "\n")
 
 
 @pytest.fixture(scope="module")
