@@ -417,9 +417,9 @@ class Measurements:
     differences: dict[str, np.ndarray]
 
 
-def _bounded(cells: _Sums, kind: str) -> _Sums:
+def _bounded(cells: Any, kind: str) -> Any:
     """Returns cells of a kind of `SliceState.cells`, in bounded number."""
-    return cells.limited(*_MOST_CELLS[kind]) if isinstance(cells, SparseHistograms) else cells
+    return cells.limited(*_MOST_CELLS[kind]) if kind in _MOST_CELLS else cells
 
 
 def _join_if_large(parts: list[_Sums], kind: str) -> None:
