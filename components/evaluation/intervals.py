@@ -5,8 +5,8 @@ positive rows right. What else is known of a metric, its evidence, gives an erro
 `confidence.py` hold in at least 90 % of cases, or which is unknown.
 
 - A share of rows, such as recall, has Wilson's interval (Probable Inference, the Law of Succession, and Statistical
-  Inference, 1927). Ours are symmetric, and end half way between its half width and its farther end: 3 / n for a share
-  that never failed (the rule of three). Its number of rows follows from the spread (Korn and Graubard, Confidence
+  Inference, 1927). Ours are symmetric, and reach to its farther end: about 4 / n for a share that never failed. Its
+  number of rows follows from the spread (Korn and Graubard, Confidence
   Intervals for Proportions with Small Expected Number of Positive Counts Estimated from Survey Data, 1998), and is at
   most that of the rows.
 - An area under a curve has Wilson's interval, too, and so has the correlation. The spread counts the more the more rows
@@ -88,7 +88,7 @@ def errors_of(evidence: Evidence, values: np.ndarray, without: np.ndarray, prese
         # Wilson's interval: the values whose normal interval, with their own variance, has the share.
         center = (0.5 - share) * _WIDE**2 / (edge + _WIDE**2)
         half = np.sqrt(variance + (_WIDE / (2 * edge)) ** 2) * edge / (edge + _WIDE**2)
-    return evidence.known(size * (half + np.abs(center) / _WIDE / 2))
+    return evidence.known(size * (half + np.abs(center) / _WIDE))
 
 
 def _prior(areas: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -14,6 +14,8 @@ from tests.components.evaluation.measured_rows import measured, scored_by
 OF_CLASSES = ("recall", "precision", "f1", "balanced_accuracy", "mcc", "macro_f1", "recall[b]", "precision[b]", "f1[b]")
 AREAS = ("auc", "auc_pr")
 DRAWS, LEAST = 200, 0.9
+LEVEL = 2 * stats.norm.cdf(stats.t.ppf(0.975, GROUPS - 1)) - 1
+"""That of a normal interval as wide as Student's of 95 %."""
 
 
 def halves(found, name, model=0):
@@ -39,20 +41,18 @@ def test_a_perfect_or_perfectly_wrong_model_has_an_interval(positives, wrong):
     scores = 1 - scored.scores if wrong else scored.scores
     found, _ = measured(("recall", "balanced_accuracy", "mcc", "auc"), Scored(scored.labels, scored.weights, scores))
     assert all(halves(found, name)[0] > 0.001 for name in ("recall", "balanced_accuracy", "mcc", "auc"))
-    # The rule of three says 3 / n; of few rows Wilson's interval ends a little before.
-    assert halves(found, "recall")[0] == pytest.approx(3 / (positives + 4), rel=0.03)
+    wilson = stats.binomtest(positives, positives).proportion_ci(LEVEL, method="wilson")
+    assert halves(found, "recall")[0] == pytest.approx(1 - wilson.low, rel=1e-3)
 
 
 @pytest.mark.parametrize(("found_of", "count"), [(11, 12), (40, 50), (9, 20)])
-def test_the_interval_of_a_recall_is_between_half_width_and_farther_end_of_wilsons(found_of, count):
+def test_the_interval_of_a_recall_reaches_to_the_farther_end_of_wilsons(found_of, count):
     labels = np.concatenate([np.ones(count), np.zeros(400)])
     scores = np.where(np.arange(len(labels)) < found_of, 0.9, 0.1)
     found, _ = measured(("recall",), Scored(labels, np.ones(len(labels)), scores))
-    level = 2 * stats.norm.cdf(stats.t.ppf(0.975, GROUPS - 1)) - 1
-    wilson = stats.binomtest(found_of, count).proportion_ci(level, method="wilson")
-    share = found_of / count
-    least, most = (wilson.high - wilson.low) / 2, max(wilson.high - share, share - wilson.low)
-    assert 0.999 * (least + most) / 2 < halves(found, "recall")[0] < 1.2 * (least + most) / 2
+    wilson = stats.binomtest(found_of, count).proportion_ci(LEVEL, method="wilson")
+    farther = max(wilson.high - found_of / count, found_of / count - wilson.low)
+    assert 0.999 * farther < halves(found, "recall")[0] < 1.2 * farther
 
 
 def test_the_interval_of_a_mean_is_corrected_for_skewness():

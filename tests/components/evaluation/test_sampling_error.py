@@ -70,10 +70,10 @@ def test_the_error_of_an_auc_of_few_positive_rows_is_unknown(positives, known):
     assert np.isfinite(errors["auc"][0]) == known and np.isfinite(errors["accuracy"][0])
 
 
-def test_the_error_of_a_share_that_never_failed_follows_the_rule_of_three():
+def test_a_share_that_never_failed_has_wilsons_interval():
     found, _ = measured_rows.measured(("accuracy",), Scored(np.ones(300), np.ones(300), np.full(300, 0.9)))
     assert found.values[0]["accuracy"][0] == 1
-    assert half_width(found.errors[0]["accuracy"][0]) == pytest.approx(3 / 300, rel=0.02)
+    assert half_width(found.errors[0]["accuracy"][0]) == pytest.approx(4.09 / (300 + 4.09), rel=1e-3)
 
 
 def test_the_sums_without_each_part_are_exact_beside_a_part_of_huge_values():
