@@ -11,6 +11,7 @@ from fullpass.components.pages.render import render_page
 from fullpass.components.report.model_card import model_card, to_html, to_markdown
 from fullpass.components.report.report_data import ReportData, read_run
 from fullpass.components.run_artifacts import RunArtifacts
+from fullpass.preprocessing.features.label import Label
 
 
 @component
@@ -28,6 +29,7 @@ def Report(
     report: OutputArtifact[artifacts.Report],
     name: Parameter[str],
     evaluated: Parameter[str],
+    label: Parameter[str],
 ) -> None:
     """Writes `report.html`: the data, the training, parity, the evaluation and the pushed model of a run.
 
@@ -45,7 +47,7 @@ def Report(
         "pushed": pushed,
     }
     made = RunArtifacts.of({"examples": examples, **{name: [artifact] for name, artifact in single.items()}})
-    run = read_run(name, made, EvaluationConfig.model_validate_json(evaluated))
+    run = read_run(name, made, EvaluationConfig.model_validate_json(evaluated), Label.model_validate_json(label))
     card = model_card(run, made.training)
     pages = {
         artifacts.Report.FILE: render(run),

@@ -35,6 +35,8 @@ from fullpass.components.report.dependence import ShownDependence, dependence_se
 from fullpass.components.report.identity import ReportIdentity, identity
 from fullpass.components.report.regression import ShownErrors, errors_section
 from fullpass.components.run_artifacts import RunArtifacts
+from fullpass.components.statistics.split_labels import read_split_labels
+from fullpass.preprocessing.features.label import Label
 from fullpass.trainer.config import VALIDATION
 from fullpass.trainer.insight.words import chosen_on, epochs_words, reference_words, tried_words
 
@@ -255,7 +257,7 @@ class ReportData:
     identity: ReportIdentity = ReportIdentity()
 
 
-def read_run(name: str, made: RunArtifacts, config: EvaluationConfig) -> ReportData:
+def read_run(name: str, made: RunArtifacts, config: EvaluationConfig, label: Label) -> ReportData:
     """Returns the facts about a run that has reached the node Report."""
     record, evaluation = made.training, made.uri("evaluation")
     verdict, gate = made.verdict(config), made.data_verdict
@@ -275,7 +277,7 @@ def read_run(name: str, made: RunArtifacts, config: EvaluationConfig) -> ReportD
         parity=_parity(read_json(f"{made.uri('parity')}/parity.json")),
         serving=_serving(read_json(f"{made.uri('serving')}/serving.json")),
         gate=gate_section(gate),
-        data=_data(made, manifests),
+        data=_data(made, manifests, verdict, label),
         identity=identity(record, made.all("examples"), manifests),
         pushed_to=made.pushed_to or "",
         served_instead=made.served_instead or "",
@@ -399,7 +401,7 @@ def _serving(facts: Mapping[str, Any]) -> str:
     )
 
 
-def _data(made: RunArtifacts, manifests: Sequence[Manifest]) -> Data:
+def _data(made: RunArtifacts, manifests: Sequence[Manifest], verdict: Verdict, label: Label) -> Data:
     examples = made.all("examples")
     written: dict[str, int] = {}
     reasons: dict[str, int] = {}
@@ -421,6 +423,8 @@ def _data(made: RunArtifacts, manifests: Sequence[Manifest]) -> Data:
     left_out = left_out_sum(json.dumps(manifest.left_out) for manifest in manifests)
     notes += [f"{words}." for words in left_out_words(left_out)]
     notes += [f"{history_words(h.name, h.cut, h.without, m.read)}." for m in manifests for h in m.histories]
+    labels = read_split_labels(made.uri("statistics"), label, list(written))
+    notes += [f"{words}." for words in labels.notes({m.metric: m.value for m in verdict.metrics})]
     with fileio.open(f"{made.uri('comparison')}/comparison.txt") as file:
         return Data(facts, tuple(notes), _columns(made.uri("statistics")), file.read())
 

@@ -323,6 +323,7 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
         pushed=pusher.outputs["pushed_model"],
         name=config.name,
         evaluated=config.evaluation.model_dump_json(exclude={"decision"}),
+        label=config.label.model_dump_json(),
     )
 
     return [

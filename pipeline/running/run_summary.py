@@ -5,24 +5,20 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tensorflow_metadata.proto.v0 import statistics_pb2
-
 from fullpass.base import state_file
-from fullpass.base.files import read_bytes
 from fullpass.base.redact import redact_tree
 from fullpass.components.artifact_files import PAGE
 from fullpass.components.data_gate.gate_verdict import GateVerdict
 from fullpass.components.evaluation.evaluation_verdict import Verdict
-from fullpass.components.ingest.splitting.label_balance import Imbalance, uneven_means, uneven_shares
 from fullpass.components.ingest.writing.manifest import LEFT_OUT, Overlap, left_out_sum
 from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.components.push.pushed_version import PushedVersion, pushed_version, pushed_version_of
 from fullpass.components.run_artifacts import RunArtifacts
+from fullpass.components.statistics.split_labels import SplitLabels, read_split_labels
 from fullpass.components.transform.analysis_plan import Analysis, read_analysis
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.running.execution.events import RunResult, Status
 from fullpass.pipeline.running.training_summary import TrainingFacts, Trials, read_trials
-from fullpass.preprocessing.features.label import Label
 
 DATA_GATE = "DataGate"
 _READ = (Status.OK, Status.CACHED, Status.REUSED)
@@ -60,7 +56,7 @@ class RunSummary:
         unmatched: Name of a join -> number of rows without a match.
         histories: Name of a history -> number of rows whose list is cut, and of rows without an entity or date.
         left_out: Reason -> number of rows that are in no split and not bad.
-        uneven: Splits whose labels are distributed otherwise than in all rows.
+        labels: The labels of each split.
         newly_pushed: False if this model was pushed before.
         model_run: The folder of the Trainer's training records.
         evaluation: The folder of the Evaluator's measurements.
@@ -77,7 +73,7 @@ class RunSummary:
     unmatched: Mapping[str, int] = field(default_factory=dict)
     histories: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
-    uneven: tuple[Imbalance, ...] = ()
+    labels: SplitLabels | None = None
     analysis: Analysis | None = None
     schema_differences: int = 0
     verdict: Verdict | None = None
@@ -174,7 +170,7 @@ def summarize(result: RunResult, made: RunArtifacts, config: PipelineConfig) -> 
             if examples
         },
         left_out=left_out_sum(str(e.properties.get(LEFT_OUT) or "") for e in examples),
-        uneven=uneven_labels(made.uri("statistics"), config.label, splits) if made.all("statistics") else (),
+        labels=read_split_labels(made.uri("statistics"), config.label, splits) if made.all("statistics") else None,
         analysis=read_analysis(str(analysis)) if analysis else None,
         schema_differences=int(comparison.properties.get("differences", 0)) if comparison else 0,
         verdict=made.verdict(config.evaluation),
@@ -187,42 +183,6 @@ def summarize(result: RunResult, made: RunArtifacts, config: PipelineConfig) -> 
         trials=read_trials(made.uri("tuner_results"), config) if made.all("tuner_results") else None,
         data=made.data_verdict,
     )
-
-
-def uneven_labels(statistics: str, label: Label, splits: Sequence[str]) -> tuple[Imbalance, ...]:
-    """Returns the splits whose label is distributed otherwise than in all rows; none for a derived label.
-
-    Texts of one class, such as 1 and true, count together, and each class of a multilabel row by itself.
-
-    Args:
-        statistics: The folder of the statistics, with a folder per split.
-    """
-    values: dict[str, dict[str, float]] = {}
-    moments: dict[str, tuple[float, float, float]] = {}
-    for split in splits:
-        content = read_bytes(f"{statistics}/Split-{split}/FeatureStats.pb") or b""
-        datasets = statistics_pb2.DatasetFeatureStatisticsList.FromString(content).datasets
-        feature = next((f for data in datasets for f in data.features if list(f.path.step) == [label.column]), None)
-        if feature is not None and feature.WhichOneof("stats") == "num_stats":
-            stats = feature.num_stats
-            moments[split] = (stats.common_stats.num_non_missing, stats.mean, stats.std_dev)
-        elif feature is not None:
-            values[split] = {b.label: b.sample_count for b in feature.string_stats.rank_histogram.buckets}
-    return (*_uneven_classes(label, values), *uneven_means(label.column, moments))
-
-
-def _uneven_classes(label: Label, values: Mapping[str, Mapping[str, float]]) -> tuple[Imbalance, ...]:
-    """Returns the splits whose classes are distributed otherwise; values: split -> text of the label -> rows."""
-    names = label.names_of_values(tuple(values.get("train", ()))) or ()
-    rows = dict.fromkeys(values, 0.0)
-    counts: dict[str, dict[str, float]] = {split: {} for split in values}
-    for split, of_split in values.items():
-        for value, count in of_split.items():
-            classes = label.classes_of(value, names)
-            rows[split] += count if classes is not None else 0
-            for name in classes or ():
-                counts[split][name] = counts[split].get(name, 0) + count
-    return uneven_shares(counts, rows)
 
 
 def _without_rows(examples: Sequence[RecordedArtifact]) -> tuple[str, ...]:
@@ -261,7 +221,8 @@ def write_summary(summary: RunSummary, result: RunResult, path: Path) -> None:
         "rows_unmatched": summary.unmatched,
         "histories_cut": {name: cut for name, (cut, _) in summary.histories.items()},
         "rows_left_out": summary.left_out,
-        "uneven_labels": [imbalance.words for imbalance in summary.uneven],
+        "uneven_labels": [imbalance.words for imbalance in summary.labels.uneven] if summary.labels else [],
+        "new_labels": [new.words for new in summary.labels.new] if summary.labels else [],
         "analysis": asdict(summary.analysis) if summary.analysis else None,
         "reasons": measured.reasons,
         "notes": measured.notes,

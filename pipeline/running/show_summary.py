@@ -56,7 +56,8 @@ def _facts(summary: RunSummary) -> Iterator[tuple[str, str]]:
     yield from (("join", unmatched_words(name, rows, read)) for name, rows in summary.unmatched.items())
     yield from (("history", history_words(name, *rows, read)) for name, rows in summary.histories.items())
     yield from (("left out", line) for line in left_out_words(summary.left_out))
-    yield from (("labels", imbalance.words) for imbalance in summary.uneven)
+    metrics = {m.metric: m.value for m in summary.verdict.metrics} if summary.verdict else {}
+    yield from (("labels", words) for words in (summary.labels.notes(metrics) if summary.labels else ()))
     rows, used = (summary.rows or {}).get("eval", 0), summary.verdict.examples if summary.verdict else 0
     if 0 < used < rows:
         yield "labels", f"{rows - used:,} of {rows:,} eval rows are not measured: no label, or weight 0"

@@ -75,7 +75,8 @@ def check_splits(sampled: SampledData) -> Iterator[Finding]:
     unsplit = float((indices == NO_SPLIT).mean())
     if unsplit > data.bad_rows.max_fraction:
         columns = columns_of_split(data.split)
-        examples = sampled.values[columns[0]].texts[:3] if columns and columns[0] in sampled.values else ()
+        known = sampled.values.get(columns[0]) if columns else None
+        examples = known.in_tokens().texts[:3] if known else ()
         what = f"{unsplit:.1%} of rows fit no split by {', '.join(columns)}"
         yield Finding(keys, f"{what}; commonest values: {in_quotes(examples)}.")
     for index, name in enumerate(data.split_names):
@@ -332,14 +333,22 @@ def _number_findings(label: Label, known: np.ndarray) -> Iterator[Finding]:
 def _split_findings(sampled: SampledData, target: Target) -> Iterator[Finding]:
     """Yields findings for given splits with a single class, or with classes that train lacks."""
     label, splits, values = sampled.config.label, sampled.sample.splits, sampled.values[target.name]
-    labels = {name: target.y[rows][~np.isnan(target.y[rows])] for name, rows in splits.items()}
+    rows_of = splits
+    if not splits and sampled.split_indices is not None:
+        rows_of = {name: sampled.split_indices == i for i, name in enumerate(sampled.config.data.split_names)}
+    labels = {name: target.y[rows][~np.isnan(target.y[rows])] for name, rows in rows_of.items()}
     train = labels.pop("train", None)
     for name, of in labels.items() if train is not None else ():
-        keys: Keys = ("data", "source", "path", name)
-        if len(np.unique(of)) == 1 and label.task == "binary":
+        keys: Keys = ("data", "source", "path", name) if splits else ("data", "split")
+        if splits and len(np.unique(of)) == 1 and label.task == "binary":
             texts = in_quotes(dict.fromkeys(values.texts[c] for c in values.codes[splits[name]][:200] if c >= 0))
             yield Finding(keys, f"split {name} has one class only. Its labels are {texts}.{_how_to_read(label)}")
-        new = float((~np.isin(of, train)).mean()) if len(of) else 0.0
-        if new:
-            what = f"{new:.1%} of labels of split {name} never occur in train."
-            yield Finding(keys, what, "error" if new > 0.5 else "warning")
+        classes, counts = np.unique(of[~np.isin(of, train)], return_counts=True)
+        # Of rows that are looked at, train may have rare classes elsewhere.
+        told = counts >= (1 if splits or sampled.sample.whole else _FEW_OF_CLASS)
+        if told.any() and len(train):
+            share = counts[told].sum() / len(of)
+            named = in_quotes([_class_name(label, target, one) for one in classes[told][np.argsort(-counts[told])][:3]])
+            counted = "no metric counts them" if label.classes is None else "metrics count them as wrong"
+            what = f"{share:.1%} of labels of split {name} never occur in train, such as {named}: {counted}."
+            yield Finding(keys, what, "error" if share > 0.5 else "warning")

@@ -293,6 +293,26 @@ def test_labels_that_train_lacks_are_found(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("split", "label", "says"),
+    [
+        ("{method: column, column: part, values: {train: early, eval: late}}", "", "no metric counts them"),
+        ("{method: time, column: at, until: {train: 2024-02-01}}", ", classes: [yes, no, maybe]",
+         "metrics count them as wrong"),
+    ],
+)  # fmt: skip
+def test_classes_that_train_never_has_are_named(tmp_path, split, label, says):
+    """Of 90 rows of eval, nine are maybe."""
+    parts = ["early"] * 310 + ["late"] * 90
+    days = [f"2024-0{2 if part == 'late' else 1}-{1 + i % 28:02}" for i, part in enumerate(parts)]
+    y = ["maybe" if part == "late" and i % 10 == 0 else ("yes", "no")[i % 2] for i, part in enumerate(parts)]
+    write(tmp_path / "rows.csv", {"x": np.arange(400), "part": parts, "at": days, "y": y})
+    data = f"  source: {{format: csv, path: rows.csv}}\n  split: {split}\n"
+    told = of(tmp_path, data, "{x: number}", f"{{name: y, task: multiclass{label}}}")
+    expected = f'10.0% of labels of split eval never occur in train, such as "maybe": {says}.'
+    assert ("warning", "data.split", expected) in told
+
+
+@pytest.mark.parametrize(
     ("train", "evaluated", "label", "found"),
     [
         (["1", "0"] * 50, ["maybe", "0", "1", "1"] * 25, "task: binary", [("warning", "label.name", '"maybe"')]),

@@ -1,7 +1,7 @@
 import pytest
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
-from fullpass.pipeline.running.run_summary import uneven_labels
+from fullpass.components.statistics.split_labels import read_split_labels
 from fullpass.preprocessing.features.label import Label
 
 KINDS, NUMBER = Label(name="y", task="multiclass"), Label(name="y", task="regression")
@@ -51,6 +51,40 @@ def numbers(rows, mean):
 def test_labels_of_the_splits_of_a_run(tmp_path, train, evaluated, words, label):
     write(tmp_path, "train", train)
     write(tmp_path, "eval", evaluated)
-    found = uneven_labels(str(tmp_path), label, ("train", "eval"))
-    assert [imbalance.words for imbalance in found] == [f"{text}, beyond chance" for text in words]
-    assert uneven_labels(str(tmp_path), Label(name="derived", task="binary"), ("train", "eval")) == ()
+    found = read_split_labels(str(tmp_path), label, ("train", "eval"))
+    assert [imbalance.words for imbalance in found.uneven] == [f"{text}, beyond chance" for text in words]
+    derived = read_split_labels(str(tmp_path), Label(name="derived", task="binary"), ("train", "eval"))
+    assert derived.uneven == derived.new == ()
+
+
+@pytest.mark.parametrize(
+    ("train", "evaluated", "label", "words"),
+    [
+        # Of 80 labelled rows, 8 have a class that train never has: right in 72 * 0.5 of 80 rows.
+        (texts(no=50, yes=40), texts(no=40, yes=32, maybe=6, never=2), KINDS,
+         "10.0% of the labels of split eval never occur in train (maybe, never): no metric counts them; with "
+         "these as wrong, multiclass_accuracy is 0.4500"),
+        (texts(no=50, yes=40), texts(no=50, yes=40), KINDS, ""),
+        (texts(no=50, yes=40), texts(no=50, yes=40, maybe=10, other=9),
+         KINDS.model_copy(update={"classes": ("no", "yes", "maybe")}),
+         "10.0% of the labels of split eval never occur in train (maybe): metrics count them as wrong"),
+        (texts(**{"a|b": 9, "c": 1}), texts(**{"a|d": 1, "b": 2, "d": 1}),
+         LABELS.model_copy(update={"classes": None}),
+         "50.0% of the labels of split eval never occur in train (d): no metric counts them"),
+        (texts(no=50, yes=40), texts(no=50, maybe=10), TRUTH, ""),
+    ],
+)  # fmt: skip
+def test_classes_that_train_never_has(tmp_path, train, evaluated, label, words):
+    write(tmp_path, "train", train)
+    write(tmp_path, "eval", evaluated)
+    found = read_split_labels(str(tmp_path), label, ("train", "eval"))
+    metrics = {"multiclass_accuracy": 0.5} if label.task == "multiclass" else {}
+    assert [new.beside(metrics) for new in found.new] == ([words] if words else [])
+
+
+def test_statistics_that_do_not_hold_all_classes_of_train_tell_of_no_new_ones(tmp_path):
+    train = texts(no=50, yes=40)
+    train.string_stats.unique = 3
+    write(tmp_path, "train", train)
+    write(tmp_path, "eval", texts(no=5, maybe=4))
+    assert read_split_labels(str(tmp_path), KINDS, ("train", "eval")).new == ()
