@@ -49,6 +49,7 @@ _OF_BLEND = _OF_TREES | {"text", "categories"}
 """Kinds of columns of which `auto` grows trees; of more rows than it is for, only those of `_OF_TREES`."""
 _MOST_SLICES, _SLICE_VALUES = 2, 12
 _BUDGET, _MOST_BAD_ROWS = 0.001, 0.01
+_MANY_ORDERS = 4.0
 _LONGEST_PATH = 42
 _LONGEST_NAME = 63
 _BASELINE_AUC = 0.5
@@ -250,8 +251,20 @@ def _model(
         training, why = {"learning_rate": 0.01 if "l2" in linear else 0.02}, ["large, for a linear model"]
     if not {"image", "text"}.isdisjoint(candidate.column.kind for candidate in selection.features):
         training, why = training | {"time": "15m"}, [*why, "its longest time; the best epoch so far is kept"]
+    if chosen.guess.task == "regression" and (orders := _orders_of_magnitude(chosen.target.y)) >= _MANY_ORDERS:
+        training |= {"loss": "log_normal"}
+        why.append(f"the label is above 0 and spans {orders:.0f} orders of magnitude: squared, few rows would decide")
     model = _model_of(profile, chosen, selection, sequences, linear)
     return [model, *([YamlLine("training", training, "; ".join(why))] if training else [])]
+
+
+def _orders_of_magnitude(labels: np.ndarray) -> float:
+    """Returns how many powers of ten all but 2 in 1,000 labels span; 0 if a label is 0 or below."""
+    known = labels[~np.isnan(labels)]
+    if not len(known) or known.min() <= 0:
+        return 0.0
+    low, high = np.quantile(known, [0.001, 0.999])
+    return float(np.log10(high / low))
 
 
 def _model_of(

@@ -14,6 +14,8 @@ from fullpass.pipeline.authoring.profile.strength import Strength
 from fullpass.pipeline.authoring.profile.text_encodings import MeasuredText, TextEncoding, text_encodings
 
 _SKEWED = 2.0
+_LEAST_FOR_LOG1P = 0.1
+"""The logarithm of 1 + x is x, within a twentieth, for numbers up to here."""
 _OFTEN_MISSING = 0.01
 _HARDLY_NEGATIVE = 0.01
 _OFTEN_BEFORE = 0.05
@@ -116,6 +118,8 @@ def _transforms(numbers: NumberProfile) -> tuple[list[Any], str]:
         clip["min_quantile"] = 0.001
     if above is not None:
         clip["max_quantile"] = 0.999
+    if skewed and numbers.usual[1] < _LEAST_FOR_LOG1P:
+        return ["quantile_scale"], "skewed and small: by rank, as log1p changes nothing below 0.1"
     reasons = ["skewed"] if skewed else []
     reasons += ["outliers are clipped"] if {"min_quantile", "max_quantile"} & set(clip) else []
     reasons += ["values below 0 become 0"] if "min" in clip else []

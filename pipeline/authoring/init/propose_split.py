@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from fullpass.pipeline.authoring.init.yaml_text import YamlLine
-from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, words_of
+from fullpass.pipeline.authoring.profile.column_profile import PERSON_WORDS, ColumnProfile, words_of
 from fullpass.pipeline.authoring.profile.sample import row_keys
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
 from fullpass.preprocessing.dates.read_dates import read_dates
 from fullpass.trainer.config import VALIDATION
 
-_ENTITY = frozenset("user customer client patient account member household driver device session person".split())
+_FEWEST_PERSONS, _MOST_PERSONS = 10, 0.7
 _FEW_DIFFERENT = 50
 _VALIDATION_FROM, _TENTH_FROM, _TEST_ABOVE = 500, 3_000, 20_000
 _UNTIL = (0.8, 0.9)
@@ -65,8 +65,10 @@ def other_splits(profile: SourceProfile, *, has_epoch: bool) -> list[YamlLine]:
     notes: list[YamlLine] = []
     for column in profile.columns:
         values = column.values
-        entity = words_of(column.name) & _ENTITY and words_of(column.name) & {"id", "key", "no", "number", "name"}
-        if entity and column.kind == "category" and 50 <= values.distinct < 0.7 * values.present:
+        words = words_of(column.name)
+        person = words & PERSON_WORDS and (words <= PERSON_WORDS or words & {"id", "key", "no", "number", "name"})
+        repeats = _FEWEST_PERSONS <= values.distinct < _MOST_PERSONS * values.present
+        if person and column.kind == "category" and repeats:
             split = {"method": "hash", "column": column.name, "ratios": ratios_of(profile)}
             notes.append(YamlLine("split", split, f"instead: keeps all rows of one {column.name} in one split"))
     dated = next((column for column in profile.columns if _spans_weeks(column)), None)

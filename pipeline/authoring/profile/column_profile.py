@@ -44,12 +44,17 @@ ID_WORDS = frozenset({"id", "uuid", "guid", "key", "index", "idx", "pk", "rownum
 _CODE = ID_WORDS | frozenset(
     "code zone zip zipcode postcode tract type class category cat status state region district county location "
     "loc store shop product item sku carrier flight channel device gender sex race segment group cluster vendor str "
-    "month mnth mth weekday wday dow day hour hr quarter qtr season grade flag".split()
+    "month mnth mth weekday wday dow day hour hr quarter qtr season grade flag fips".split()
 )
 _LARGEST = {"month": 12, "mnth": 12, "mth": 12, "weekday": 7, "wday": 7, "dow": 7, "day": 31, "hour": 24, "hr": 24}
 """Word for a part of a date -> largest value of that part. A larger number is a count, of days or hours for example."""
 _DURATIONS = frozenset("duration runtime elapsed length lap runtimes durations playtime pace".split())
 """Words in names of durations, which are written like times of a day."""
+PERSON_WORDS = frozenset(
+    "subject user customer client patient participant respondent account member household driver device session person "
+    "student employee player".split()
+)
+"""Words for what rows may be of, one or several."""
 COUNT_WORDS = frozenset("num count number n total amount qty quantity age price size length width weight".split())
 _IMAGE = re.compile(r"\.(jpe?g|png|gif|bmp|webp|tiff?)$", re.IGNORECASE)
 _WITHOUT_BLANKS = re.compile(
@@ -204,7 +209,8 @@ def _of_numbers(name: str, values: ValueCounts) -> ColumnProfile:
         return ColumnProfile(name, "id", "a different whole number in nearly every row", values, numbers)
     most = _NEARLY_UNIQUE if words & ID_WORDS else _MOST_CODES
     repeated = values.distinct <= most * values.present or values.present < _FEW_ROWS
-    coded = any(numbers.high <= _LARGEST.get(word, numbers.high) for word in words & _CODE) and not words & COUNT_WORDS
+    codes = frozenset[str]() if words & COUNT_WORDS else words & (_CODE | PERSON_WORDS)
+    coded = any(numbers.high <= _LARGEST.get(word, numbers.high) for word in codes)
     if numbers.whole and numbers.low >= 0 and repeated and (coded or numbers.low > _LARGE_CODE):
         return ColumnProfile(name, "category", "whole numbers that are codes", values, whole)
     same = ", ".join(same_number(values))

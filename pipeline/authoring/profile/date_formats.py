@@ -31,6 +31,17 @@ _TIME_NAME = re.compile(r"time|date|stamp|epoch|(^|_)(at|ts|when)$", re.IGNORECA
 _EPOCHS = (("epoch_seconds", 1.0), ("epoch_millis", 1e-3))
 _PLAIN_NUMBER = re.compile(r"[+-]?[0-9]*\.?[0-9]*")
 _TRIED = 40
+_IMPOSSIBLE = frozenset(
+    int(np.datetime64(day).astype(int)) for day in ("0001-01-01", "2999-12-31", "9999-12-30", "9999-12-31")
+)
+_UNLIKELY = frozenset(
+    int(np.datetime64(day).astype(int))
+    for day in ("1753-01-01", "1899-12-30", "1899-12-31", "1900-01-01", "1970-01-01", "2099-12-31")
+)
+"""Days since 1970 that programs write for no date; the latter may be dates, too."""
+_MARKS = ("0001", "1753", "1899", "1900", "1970", "2099", "2999", "9999")
+"""Parts of the texts of these days."""
+_YEAR, _FEWEST_OTHER_DAYS, _FEWEST_ROWS_OF_DAY, _PILE_OF_DAY = 365, 3, 5, 2.0
 _ENOUGH = 0.95
 _YEAR_1900, _YEAR_1990, _YEAR_2040, _YEAR_2100 = (
     datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (1900, 1990, 2040, 2100)
@@ -78,6 +89,28 @@ def find_dates(values: ValueCounts, name: str) -> Dates | None:
     best = max(fitting, key=lambda dates: dates.share)
     other = next((d.format for d in fitting if d.share == best.share and _swapped(d.format, best.format)), None)
     return Dates(best.format, best.share, best.moments, other)
+
+
+def placeholder_dates(values: ValueCounts, name: str) -> tuple[str, ...]:
+    """Returns the values, as written, of days that programs write for no date, such as 9999-12-31 and 1900-01-01.
+
+    The first and the last possible days always are placeholders, others that are a year or more before or after all
+    other dates, in many rows. Both need other dates beside them.
+    """
+    if not any(mark in text for text in values.texts for mark in _MARKS) or (dates := find_dates(values, name)) is None:
+        return ()
+    days = np.floor(dates.moments / _DAY)
+    known = ~np.isnan(days)
+    chosen = np.isin(days, [*_IMPOSSIBLE])
+    others = days[known & ~np.isin(days, [*_IMPOSSIBLE, *_UNLIKELY])]
+    if len(np.unique(others)) < _FEWEST_OTHER_DAYS:
+        return ()
+    usual = float(np.median(values.counts[known & ~np.isin(days, [*_IMPOSSIBLE, *_UNLIKELY])]))
+    for day in _UNLIKELY:
+        rows = values.counts[days == day].sum()
+        far = day < others.min() - _YEAR or day > others.max() + _YEAR
+        chosen |= (days == day) & far & bool(rows >= max(_FEWEST_ROWS_OF_DAY, _PILE_OF_DAY * usual))
+    return tuple(values.examples(chosen, most=values.distinct))
 
 
 @cache

@@ -1,11 +1,13 @@
 """Profiles the numbers of a column: range, quantiles, skew, and words and placeholders that mean "missing"."""
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
-from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
+from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_values
 from fullpass.pipeline.authoring.profile.written_numbers import find_form
 
 _QUANTILES = (0.001, 0.01, 0.25, 0.5, 0.75, 0.99, 0.999)
@@ -29,6 +31,9 @@ _FEWEST_OTHERS, _FEWEST_BESIDE_NINES = 10, 5
 _FEWEST_PLACEHOLDERS, _LEAST_SHARE, _MOST_SHARE = 5, 0.001, 0.5
 _PILE = 2.0
 _VERY_FAR, _VERY_FAR_BELOW_0 = 10.0, 3.0
+_FEWEST_COLUMNS, _FEWEST_BESIDE_COMMON, _MOST_COMMON = 2, 3, 0.95
+_NEAREST, _FAR_FROM_NEAREST = 10, 3.0
+"""How many of the next numbers tell how close numbers are, and how many times as far a common placeholder is."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +164,62 @@ def _placeholders(values: ValueCounts, numbers: np.ndarray) -> tuple[str, ...]:
         kept &= ~np.isin(found, gone)
     chosen = np.isin(numbers, found[~kept])
     return tuple(values.examples(chosen, most=len(chosen)))
+
+
+def common_placeholders(
+    columns: Mapping[str, ValueCounts], tokens: Mapping[str, Sequence[str]]
+) -> dict[str, tuple[str, ...]]:
+    """Returns further placeholders by column, as written: a negative number that several columns have below all others.
+
+    A number is one if it stands apart below 0 and above in two columns, as -1 beside 1 to 5; or if it is a placeholder
+    of another column by itself. Both say more than the distance alone: a sensor of wide range has the same -200.
+
+    Args:
+        tokens: The values that mean "missing" in each column by itself.
+    """
+    alone = {name: {n for n in _numbers_of(tokens[name]) if n < 0} for name in columns}
+    lowest = {name: _lowest(values.without(tokens[name])) for name, values in columns.items()}
+    known = {name: one for name, one in lowest.items() if one is not None}
+    found: dict[str, tuple[str, ...]] = {}
+    for name, one in known.items():
+        sure = any(one.number in numbers for other, numbers in alone.items() if other != name)
+        alike = sum(other.number == one.number and other.is_apart for other in known.values())
+        if (sure and one.is_isolated) or (one.is_apart and alike >= _FEWEST_COLUMNS):
+            values = columns[name]
+            found[name] = tuple(values.examples(values.numbers == one.number, most=values.distinct))
+    return found
+
+
+@dataclass(frozen=True)
+class _Lowest:
+    """The lowest number of a column, below 0 and in many rows.
+
+    Attributes:
+        is_isolated: Whether it is farther from the next numbers than these are from each other.
+        is_apart: Whether all others are 0 or above, and any two neighbours closer to each other than to it.
+    """
+
+    number: float
+    is_isolated: bool
+    is_apart: bool
+
+
+def _lowest(values: ValueCounts) -> _Lowest | None:
+    known = ~np.isnan(values.numbers)
+    found, index = np.unique(values.numbers[known], return_inverse=True)
+    if len(found) <= _FEWEST_BESIDE_COMMON or found[0] >= 0 or values.number_share < _MOSTLY:
+        return None
+    rows = float(values.counts[known][index == 0].sum())
+    if not max(_FEWEST_PLACEHOLDERS, _LEAST_SHARE * values.present) <= rows <= _MOST_COMMON * values.present:
+        return None
+    steps = np.diff(found)
+    nearest = float(steps[1 : _NEAREST + 1].mean())
+    apart = found[1] >= 0 and steps[0] > steps[1:].max()
+    return _Lowest(float(found[0]), bool(steps[0] > _FAR_FROM_NEAREST * nearest), bool(apart))
+
+
+def _numbers_of(tokens: Sequence[str]) -> set[float]:
+    return {float(one) for one in count_values(pa.array(list(tokens), pa.string())).numbers if np.isfinite(one)}
 
 
 def _at_an_end(found: np.ndarray, rows: np.ndarray, total: float) -> np.ndarray:

@@ -22,9 +22,16 @@ from fullpass.pipeline.authoring.profile.column_profile import (
     shown,
     words_of,
 )
+from fullpass.pipeline.authoring.profile.date_formats import placeholder_dates
 from fullpass.pipeline.authoring.profile.detect_source import FoundSource, infer_source, path_from
 from fullpass.pipeline.authoring.profile.images import FROM_IMAGE, find_named, manifest_settings, shape_of
-from fullpass.pipeline.authoring.profile.number_profile import SURE_WORDS, has_code_na, missing_tokens, profile_numbers
+from fullpass.pipeline.authoring.profile.number_profile import (
+    SURE_WORDS,
+    common_placeholders,
+    has_code_na,
+    missing_tokens,
+    profile_numbers,
+)
 from fullpass.pipeline.authoring.profile.sample import Sample, read_sample
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_values
 from fullpass.pipeline.authoring.profile.written_numbers import find_written
@@ -87,6 +94,7 @@ def profile_source(
     values = {name: column.without(found.source.missing) for name, column in sample.counts.items()}
     found = _with_decimal(found, values)
     found, values = _with_missing(found, {n: v.with_decimal(_decimal(found)) for n, v in values.items()})
+    values = {name: column.in_tokens() for name, column in values.items()}
     encoded = dictionary_columns(found.files[0], found.source)
     columns = [_column(name, sample, values, found, encoded) for name in names]
     return _with_images(SourceProfile(found, sample, columns, unusable), folder)
@@ -250,6 +258,8 @@ def _with_missing(found: FoundSource, values: Mapping[str, ValueCounts]) -> tupl
     if not {"missing", "missing_in"}.isdisjoint(found.given):
         return found, dict(values)
     tokens = {name: missing_tokens(column) for name, column in values.items()}
+    tokens |= {name: (*tokens[name], *more) for name, more in common_placeholders(values, tokens).items()}
+    tokens |= {name: (*of, *placeholder_dates(values[name].without(of), name)) for name, of in tokens.items()}
     sure = SURE_WORDS.difference(*(values[name].held(SURE_WORDS).difference(of) for name, of in tokens.items()))
     everywhere = list(dict.fromkeys(token for of in tokens.values() for token in of if token in sure))
     alone = {name: [t for t in of if t not in sure] for name, of in tokens.items() if not sure.issuperset(of)}
@@ -267,7 +277,7 @@ def _why_missing(name: str, values: ValueCounts, kept: ValueCounts, tokens: Sequ
     share = values.share(np.isin(np.array(values.texts, dtype=object), tokens))
     such = ", ".join(shown(token) for token in tokens[:3])
     others = kept.numbers[~np.isnan(kept.numbers)]
-    among = f"all others {others.min():.6g} to {others.max():.6g}" if len(others) else "all others are numbers"
+    among = f"all others {others.min():.6g} to {others.max():.6g}" if len(others) else "the others are values"
     return f"{name}: {such} in {share:.2%} of cells, {among}"
 
 

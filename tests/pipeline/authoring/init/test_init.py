@@ -484,3 +484,36 @@ def test_a_label_of_written_numbers_is_derived(tmp_path, random, write_cell, for
     config = load(tmp_path / "p.yaml").config
     assert config.data.derive == {"height_number": formula}
     assert config.label.task == "regression"
+
+
+def test_ids_of_persons_and_codes_of_states_are_no_quantities(tmp_path, random):
+    table = {
+        "subject": random.integers(1, 43, ROWS),
+        "STATE_FIPS": random.choice([1, 2, 4, 5, 6, 8, 48, 56], ROWS),
+        "members": random.integers(1, 9, ROWS),  # how many
+        "y": random.choice(["a", "b"], ROWS),
+    }
+    write(tmp_path / "rows.csv", table)
+    config = run(tmp_path, tmp_path / "rows.csv", label="y")
+    assert [config.features[name].type for name in table if name != "y"] == ["category", "category", "number"]
+    assert "# split: {method: hash, column: subject," in (tmp_path / "p.yaml").read_text()
+
+
+def test_small_skewed_numbers_have_no_log1p(tmp_path, random):
+    rate = np.exp(random.normal(-28, 1.5, ROWS))
+    write(tmp_path / "rows.csv", {"rate": rate, "large": rate * 1e14, "y": random.choice(["a", "b"], ROWS)})
+    found = features(run(tmp_path, tmp_path / "rows.csv", label="y"))
+    assert found["rate"] == {"type": "number", "transforms": ("quantile_scale",)}
+    assert "log1p" in found["large"]["transforms"]
+
+
+@pytest.mark.parametrize(
+    ("spread", "least", "loss"), [(2.0, 0.0, "log_normal"), (0.5, 0.0, "auto"), (2.0, -9.0, "auto")]
+)
+def test_a_label_of_many_orders_of_magnitude_is_learned_by_its_logarithm(tmp_path, random, spread, least, loss):
+    x = random.normal(size=ROWS)
+    cost = np.exp(spread * x + 5) + least
+    write(tmp_path / "rows.csv", {"x": x + random.normal(size=ROWS), "cost": [f"{one:.4f}" for one in cost]})
+    written = init(str(tmp_path / "rows.csv"), output=str(tmp_path / "p.yaml"), label="cost")
+    assert load(written.file).config.training.loss.kind == loss
+    assert ("orders of magnitude" in written.text) == (loss == "log_normal")

@@ -10,6 +10,7 @@ from fullpass.pipeline.authoring.profile.date_formats import (
     find_dates,
     formats_of,
     mixed_formats,
+    placeholder_dates,
 )
 from fullpass.preprocessing.dates.date_format import compile_format
 from tests.pipeline.authoring.tables import values_of
@@ -123,3 +124,26 @@ OTHER_DAYS = [f"{day[8:]}/{day[5:7]}/{day[:4]}" for day in ISO_DAYS]
 )
 def test_a_column_of_two_date_formats_is_told(texts, mixed):
     assert mixed_formats(values_of(texts)) == mixed
+
+
+DAYS = [f"20{year}-0{month}-1{day}" for year in range(10, 20) for month in range(1, 9) for day in range(9)]
+BIRTHS = [f"1{day}.0{month}.19{year}" for year in range(20, 90) for month in (1, 5, 9) for day in range(9)]
+
+
+@pytest.mark.parametrize(
+    ("texts", "found"),
+    [
+        ([*DAYS, "9999-12-31"], ("9999-12-31",)),
+        ([*DAYS, "9999-12-31 23:59:59"], ("9999-12-31 23:59:59",)),
+        ([*DAYS, "0001-01-01", *["9999-12-31"] * 900], ("9999-12-31", "0001-01-01")),
+        ([*DAYS, *["2099-12-31"] * 9], ("2099-12-31",)),
+        ([*DAYS, "2099-12-31"], ()),  # one row may be a date
+        ([*BIRTHS, *["01.01.1900"] * 30], ("01.01.1900",)),
+        ([*BIRTHS, *["01.01.1970"] * 30], ()),  # among the others
+        ([f"19{year:02}-0{month}-01" for year in range(100) for month in range(1, 9)] + ["1900-01-01"] * 9, ()),
+        (["9999-12-31"] * 9 + ["2020-01-01"] * 9, ()),  # no other dates to tell by
+        (["9999", "1", "2", "3", "4"] * 9, ()),
+    ],
+)
+def test_days_that_programs_write_for_no_date_are_placeholders(texts, found):
+    assert placeholder_dates(values_of(texts), "when") == found
