@@ -205,6 +205,7 @@ class PipelineConfig(Spec):
             label=self.label,
             slices=tuple(dict.fromkeys(c for columns in self.evaluation.slices for c in columns)),
             compute_at=self.input.compute_at,
+            decimal=self.data.source.raw_text.decimal,
             function=self.preprocessing,
             stable_ids=self.stable_ids,
             lookups={name: tuple(join.keys) for name, join in self.data.joins.items() if join.serve == "lookup"},

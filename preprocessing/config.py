@@ -57,6 +57,8 @@ class PreprocessingConfig(Spec):
     """Raw columns that evaluation slices by; kept in the examples even if no feature reads them."""
     compute_at: ComputeAt = "transform"
     """Where features without their own `compute_at` are computed."""
+    decimal: Literal[".", ","] = "."
+    """Decimal sign of numbers in the texts of the source."""
     function: ImportPath | None = None
     """`package.module:function` that replaces the transforms of all features: columns in, transformed features out."""
     stable_ids: StableIds | Flag = False

@@ -9,7 +9,7 @@ day of the week and the day of the month if a span is a month.
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -134,6 +134,7 @@ class Series:
     Attributes:
         what: Conversion of the column to numbers or tokens. It applies to each element of a column of lists.
         positive: The label's value that counts as 1.
+        decimal: Decimal sign of numbers in texts of the source.
     """
 
     name: str
@@ -143,6 +144,7 @@ class Series:
     part: DatePart | None = None
     separator: str | None = None
     positive: str | float | None = None
+    decimal: str = "."
 
     @property
     def kind(self) -> Kind:
@@ -169,7 +171,7 @@ def series_of(config: PreprocessingConfig, unit: str | None) -> tuple[Series, ..
             series += _of_text(name, config, unit)
         else:
             series.append(Series(name, name, "mean" if column.type == "vector" else "number"))
-    return (*series, _label(config))
+    return tuple(replace(one, decimal=config.decimal) for one in (*series, _label(config)))
 
 
 def _of_text(column: str, config: PreprocessingConfig, unit: str | None) -> Iterator[Series]:
@@ -343,8 +345,8 @@ def _tokens(present: pa.Array, series: Series) -> pa.Array:
         present = written.take(distinct.indices)
     if series.separator is not None:
         parts = flatten(split_text(as_readable(present), series.separator, strip=True))
-        return as_tokens(parts.filter(pc.not_equal(parts, "")))
-    tokens = as_tokens(as_readable(present))
+        return as_tokens(parts.filter(pc.not_equal(parts, "")), series.decimal)
+    tokens = as_tokens(as_readable(present), series.decimal)
     if series.positive is not None:
         wanted = series.positive if isinstance(series.positive, str) else f"{series.positive:g}"
         return pc.if_else(pc.equal(tokens, wanted), wanted, f"not {wanted}")

@@ -23,9 +23,10 @@ from fullpass.components.ingest.writing.encode import encode_features, examples,
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, ROW_BITS, RawColumn, raw_columns, with_source_columns
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.history import History, history_of
+from fullpass.preprocessing.values.arrow_text import as_readable
 from fullpass.preprocessing.values.raw_text import RawText
 
-_SHOWN = 5
+_SHOWN, _MOST_LABELS = 5, 100
 _EVERY_ROW = {"split": RandomSplit(method="random"), "bad_rows": BadRows(max_fraction=1.0)}
 
 
@@ -44,6 +45,7 @@ class LabelledRows:
         rows: Number of rows read, with bad ones and those that were left out.
         left_out: Reason -> number of rows that have no label.
         seen: Raw columns in the rows read.
+        labels: Label texts in the rows read, about 100 at most.
     """
 
     window: Window
@@ -55,6 +57,7 @@ class LabelledRows:
     bad: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     seen: set[str] = field(default_factory=set)
+    labels: set[str] = field(default_factory=set)
     _reasons: Counter[tuple[str | None, str]] = field(default_factory=Counter)
     _first: dict[tuple[str | None, str], BadRow] = field(default_factory=dict)
 
@@ -114,6 +117,11 @@ class LabelledRows:
             lines.append(f"{count:,} x {row.why}; first: {row.shown}")
         return tuple(lines)
 
+    def labels_unknown_to(self, classes: Sequence[str]) -> list[str]:
+        """Returns the label texts in the rows read that mean none of the classes of a model."""
+        found = {text: self.preprocessing.label.classes_of(text, classes) for text in self.labels}
+        return sorted(text for text, of in found.items() if of is None or (of and not {*of} & {*classes}))
+
     @property
     def unlabelled(self) -> tuple[str, ...]:
         """The rows of a forecast that were left out, with the reason."""
@@ -167,6 +175,7 @@ class LabelledRows:
         reading = ingestion.reading(file, WHOLE)
         for rows, arrays, good in ingestion.batches(reading):
             self._count(reading.take_bad())
+            self._note_labels(arrays.get(self.preprocessing.label.column))
             ids = pa.array((number << ROW_BITS) + rows.numbers)
             if good.any():
                 columns = {column.name: arrays[column.name] for column in ingestion.columns}
@@ -176,6 +185,10 @@ class LabelledRows:
         self._count(reading.take_bad())
         self.seen |= made
         self.seen |= {column.name for column in ingestion.columns} if present is not None else reading.seen
+
+    def _note_labels(self, cells: pa.Array | None) -> None:
+        if cells is not None and pa.types.is_binary(cells.type) and len(self.labels) < _MOST_LABELS:
+            self.labels |= {*as_readable(cells.unique().drop_null()[:_MOST_LABELS]).to_pylist()}
 
     def _made(self, config: IngestConfig) -> set[str]:
         shifted = config.shifted.label if config.shifted else None

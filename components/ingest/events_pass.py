@@ -118,7 +118,7 @@ class _EventSource:
                 own = None if by_column is not None or not self._spanned else of_file[file.path]
                 for rows in replace(self.ingestion, span=own).read(reading):
                     if by_column is not None:
-                        spans = span_numbers(rows.table, by_column)
+                        spans = span_numbers(rows.table, by_column, self.ingestion.text.decimal)
                         mine = np.isin(spans, list(self._spans))
                         rows, spans = rows.filter(mine), spans[mine]
                     else:

@@ -127,7 +127,7 @@ class Ingestion:
 
     def _spans_of(self, table: pa.Table) -> int | np.ndarray:
         by = self.config.span if self.span is None else None
-        return self.span or 0 if by is None else span_numbers(table, by)
+        return self.span or 0 if by is None else span_numbers(table, by, self.text.decimal)
 
     def _rows_of_span(self, reading: Reading) -> Iterator[Rows]:
         span = self.config.span
@@ -149,8 +149,9 @@ class Ingestion:
                 del reading.bad[noted:]  # rows that do not parse have no span
             if rows_of_file is None:
                 break
-            own, lost = rows_of_span(rows_of_file, span, self.span), 0
-            for number, text in rows_without_span(rows_of_file, span) if reading.file.rest else ():
+            own, lost = rows_of_span(rows_of_file, span, self.span, self.text.decimal), 0
+            without = rows_without_span(rows_of_file, span, self.text.decimal) if reading.file.rest else ()
+            for number, text in without:
                 reading.add_bad(number, span.column, "contains no span", text)
                 lost += 1
             reading.read += len(own.numbers) + lost

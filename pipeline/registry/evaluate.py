@@ -9,7 +9,7 @@ from markupsafe import Markup
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from fullpass.base.errors import UserError
+from fullpass.base.errors import UserError, listed
 from fullpass.base.metric_text import metric_text
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import Measured, Slice, Verdict, judge_metrics
@@ -150,9 +150,12 @@ def _notes(data: str, rows: Any, scored: Any, used: Any) -> Iterator[str]:
 
 
 def _unlabelled(rows: Any, scored: Any, used: Any) -> str:
+    known = scored.models[0].classes
+    others = rows.labels_unknown_to(known) if known else []
+    classes = f" (its classes: {listed(known)}; in these rows: {listed(others)})" if others else ""
     return (
-        f"{int((~used).sum()):,} of {rows.rows:,} rows have no label that the model knows, or a weight of 0, and count "
-        f"nowhere: {rows.located(scored.row_ids[~used])}"
+        f"{int((~used).sum()):,} of {rows.rows:,} rows have no label that the model knows{classes}, or a weight of 0, "
+        f"and count nowhere: {rows.located(scored.row_ids[~used])}"
     )
 
 

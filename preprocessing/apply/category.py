@@ -55,17 +55,17 @@ def _tokens(name: str, feature: CategoryFeature, columns: Columns) -> tf.RaggedT
     if feature.separator is None:
         lists = columns.elements(column, numbers=False)
     else:
-        lists = separated_tokens(columns.string(column).values, feature.separator)
+        lists = separated_tokens(columns, column, feature.separator)
     return lists.with_values(_cased(lists.values, feature))
 
 
-def separated_tokens(cells: tf.Tensor, separator: str | None) -> tf.RaggedTensor:
+def separated_tokens(columns: Columns, column: str, separator: str | None) -> tf.RaggedTensor:
     """Returns the tokens between the separators of each cell, without blanks around them and without empty ones."""
-    form = list_text(separator)
+    form, cells = list_text(separator), columns.string(column).values
     for pattern, replacement in form.replacements:
         cells = tf.strings.regex_replace(cells, pattern, replacement)
     tokens = tf.ragged.map_flat_values(tf.strings.strip, tf.strings.split(cells, form.separator))
-    return present_tokens(tf.ragged.map_flat_values(token_tensor, tokens))
+    return present_tokens(tf.ragged.map_flat_values(columns.tokens, tokens))
 
 
 def present_tokens(tokens: tf.RaggedTensor) -> tf.RaggedTensor:

@@ -5,6 +5,7 @@ TF Transform could not compute it from a request that lacks them.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -72,7 +73,8 @@ class Columns:
         known = [name for name in (*serving, *raw, RAW_ROW_ID) if name in inputs]
         self.batch_size = tf.cast(inputs[known[0]].dense_shape[0], tf.int64)
         self._read([column for name, column in raw.items() if name in serving])
-        self._read([column for name, column in raw.items() if name not in serving])
+        # Ingest alone writes these, as tokens.
+        self._read([replace(column, token=False) for name, column in raw.items() if name not in serving])
         self._in_serving = set(serving)
         for name, text in config.derive.items():
             with prefix_errors(f"data.derive.{name}"):
@@ -95,7 +97,11 @@ class Columns:
     def token(self, name: str) -> StringColumn:
         """Returns a column as tokens; a raw column that anything reads so already holds tokens."""
         column = self.string(name)
-        return column if name in self._raw else StringColumn(token_tensor(column.values), column.present)
+        return column if name in self._raw else StringColumn(self.tokens(column.values), column.present)
+
+    def tokens(self, texts: tf.Tensor) -> tf.Tensor:
+        """Returns texts as tokens, in the spelling that stands for each."""
+        return token_tensor(texts, self.config.decimal)
 
     def vector(self, column: RawColumn) -> tf.Tensor:
         """Returns a vector column; a row without exactly `width` numbers is missing."""
@@ -133,7 +139,7 @@ class Columns:
         if history is not None:
             lists = self._events_of(history, lists)
         if column.type == "string":
-            return lists.with_values(token_tensor(lists.values)) if column.token else lists
+            return lists.with_values(self.tokens(lists.values)) if column.token else lists
         values = tf.where(tf.math.is_finite(lists.values), lists.values, _MISSING)
         return lists.with_values(values if numbers else number_as_text(values).values)
 
@@ -216,7 +222,7 @@ class Columns:
 
     def _texts(self, names: list[str], *, tokens: bool) -> list[StringColumn]:
         matrix = self._dense(names, tf.constant(""))
-        values = token_tensor(matrix) if tokens else matrix
+        values = self.tokens(matrix) if tokens else matrix
         both = [tf.unstack(cells, num=len(names), axis=1) for cells in (values, tf.not_equal(values, ""))]
         return [StringColumn(*column) for column in zip(*both, strict=True)]
 

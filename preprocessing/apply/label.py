@@ -69,7 +69,7 @@ def _multiclass(declared: Label, columns: Columns) -> Labelled:
 
 def _multilabel(declared: Label, columns: Columns) -> Labelled:
     column = columns.string(declared.column)
-    cells = separated_tokens(column.values, declared.separator).to_sparse()
+    cells = separated_tokens(columns, declared.column, declared.separator).to_sparse()
     table = _class_table(declared, cells.values)
     index = table.find(cells.values)
     known = tf.sparse.retain(tf.SparseTensor(cells.indices, index, cells.dense_shape), index >= 0)

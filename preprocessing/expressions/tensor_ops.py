@@ -3,7 +3,7 @@
 Values. Numbers, literals and all arithmetic are float32: `x == 0.1` is true if x is the float32 nearest to 0.1. A
 boolean is float32 1 or 0. Missing numbers and booleans are NaN; a `StringColumn` marks the present strings. Any number
 of columns may be mixed with constants; the result has the size of the batch. Texts are equal if they are the same
-token: "7.0" == "7".
+token: "7.0" == "7", "True" == "true".
 
 Missing values:
 
@@ -41,7 +41,7 @@ from fullpass.preprocessing.expressions.syntax_tree import (
     Membership,
     Node,
 )
-from fullpass.preprocessing.token_spelling import WHOLE_NUMBER
+from fullpass.preprocessing.token_spelling import BOOLEANS, WHOLE_NUMBER
 
 _MISSING = np.float32("nan")
 
@@ -168,9 +168,13 @@ def _present(value: Value) -> tf.Tensor:
     return value.present if isinstance(value, StringColumn) else tf.logical_not(tf.math.is_nan(value))
 
 
-def token_tensor(texts: tf.Tensor) -> tf.Tensor:
+def token_tensor(texts: tf.Tensor, decimal: str = ".") -> tf.Tensor:
     """Returns texts with the spelling of their tokens; see `token_spelling`."""
-    return tf.strings.regex_replace(texts, WHOLE_NUMBER, r"\1", replace_global=False)
+    texts = tf.strings.regex_replace(texts, WHOLE_NUMBER[decimal], r"\1", replace_global=False)
+    for token in dict.fromkeys(BOOLEANS.values()):
+        others = "|".join(spelling for spelling, of in BOOLEANS.items() if of == token)
+        texts = tf.strings.regex_replace(texts, f"^(?:{others})$", token, replace_global=False)
+    return texts
 
 
 def _equal(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:

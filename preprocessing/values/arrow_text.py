@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fullpass.preprocessing.token_spelling import WHOLE_NUMBER, as_token
+from fullpass.preprocessing.token_spelling import BOOLEANS, WHOLE_NUMBER, as_token
 
 _FIRST_YEAR, _LAST_YEAR = 1, 9999
 _FIXED_OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
@@ -17,7 +17,7 @@ _FIXED_OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
 
 
 def to_text(
-    column: pa.Array, *, strip: bool, missing: Sequence[str], tokens: bool = False
+    column: pa.Array, *, strip: bool, missing: Sequence[str], tokens: bool = False, decimal: str = "."
 ) -> tuple[pa.Array, np.ndarray]:
     """Returns a column as UTF-8 text with missing values as null, and a mask of the cells that cannot be text.
 
@@ -28,24 +28,28 @@ def to_text(
     Args:
         column: Any type except lists, structs, maps, unions and calendar intervals.
         tokens: Whether to return and compare tokens; see `token_spelling`.
+        decimal: Decimal sign of numbers in texts.
     """
     text, bad = _text(without_dictionary(column))
     if strip:
         text = pc.utf8_trim_whitespace(text)
     if tokens:
-        text, missing = as_tokens(text), [as_token(one) for one in missing]
+        text, missing = as_tokens(text, decimal), [as_token(one, decimal) for one in missing]
     if missing:
         is_missing = pc.is_in(text, value_set=pa.array(list(missing), type=pa.string()))
         text = null_where(is_missing, text)
     return text, bad
 
 
-def as_tokens(texts: pa.Array) -> pa.Array:
+def as_tokens(texts: pa.Array, decimal: str = ".") -> pa.Array:
     """Returns texts or bytes with the spelling of their tokens; see `token_spelling`."""
-    ends = pc.match_substring(texts, pattern=".0")
-    if not pc.any(ends).as_py():
+    ends = pc.match_substring(texts, pattern=f"{decimal}0")
+    if pc.any(ends).as_py():
+        texts = pc.replace_substring_regex(texts, pattern=WHOLE_NUMBER[decimal], replacement=r"\1")
+    index = pc.index_in(texts, value_set=pa.array(BOOLEANS, pa.string()).cast(texts.type))
+    if index.null_count == len(index):
         return texts
-    return pc.replace_substring_regex(texts, pattern=WHOLE_NUMBER, replacement=r"\1")
+    return pc.coalesce(pa.array(BOOLEANS.values(), pa.string()).cast(texts.type).take(index), texts)
 
 
 def as_readable(cells: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:

@@ -106,7 +106,7 @@ def convert(column: pa.Array, raw: RawColumn, *, strip: bool, missing: Sequence[
         return _sole_values(column, raw, strip=strip, missing=missing, decimal=decimal)
     column = as_declared(column, raw)
     if raw.type == "string":
-        return _string(column, raw, strip=strip, missing=missing)
+        return _string(column, raw, strip=strip, missing=missing, decimal=decimal)
     if not _is_text(column.type):
         return _number(column, missing)
     text, undecodable = to_text(column, strip=strip, missing=missing)
@@ -154,16 +154,16 @@ def _check_type(kind: pa.DataType, raw: RawColumn) -> None:
         )
 
 
-def _string(column: pa.Array, raw: RawColumn, *, strip: bool, missing: Sequence[str]) -> Converted:
+def _string(column: pa.Array, raw: RawColumn, *, strip: bool, missing: Sequence[str], decimal: str) -> Converted:
     """Returns text as UTF-8, and bytes unchanged; tokens in their spelling, and numbers with their decimal sign."""
     if not is_binary(column.type):
-        text, bad = to_text(column, strip=strip, missing=missing, tokens=raw.token)
+        text, bad = to_text(column, strip=strip, missing=missing, tokens=raw.token, decimal=decimal)
         if raw.decimal != "." and not _is_text(column.type):
             text = pc.replace_substring(text, ".", raw.decimal)
         return Converted(text.cast(pa.binary()), ((bad, "outside the years 1 to 9999"),) if bad.any() else ())
     column = column.cast(pa.binary())
     if raw.token:
-        column, missing = as_tokens(column), [as_token(text) for text in missing]
+        column, missing = as_tokens(column, decimal), [as_token(text, decimal) for text in missing]
     if missing:
         is_missing = pc.is_in(column, value_set=pa.array([token.encode() for token in missing], type=pa.binary()))
         column = null_where(is_missing, column)

@@ -27,7 +27,15 @@ SPELLINGS = {
     "a1.0": "a1.0",
     "1.0\n": "1.0\n",
     "٣.0": "٣.0",
+    "102,0": "102,0",
+    "True": "true",
+    "FALSE": "false",
+    "tRUE": "tRUE",
+    "True ": "True ",
+    "T": "T",
+    "Falsehood": "Falsehood",
 }
+UNDER_A_COMMA = {"102,0": "102", "-7,00": "-7", "1.000": "1.000", "1,5": "1,5", "102.0": "102.0", "TRUE": "true"}
 
 
 def test_texts_of_the_yaml_and_columns_of_arrow_follow_one_rule():
@@ -38,6 +46,8 @@ def test_texts_of_the_yaml_and_columns_of_arrow_follow_one_rule():
     for kind in (pa.binary(), pa.large_binary()):
         cells = pa.array([*(text.encode() for text in SPELLINGS), b"\xff1.0", None], kind)
         assert as_tokens(cells).to_pylist() == [*(text.encode() for text in wanted), b"\xff1.0", None]
+    assert [as_token(text, ",") for text in UNDER_A_COMMA] == [*UNDER_A_COMMA.values()]
+    assert as_tokens(pa.array(UNDER_A_COMMA), ",").to_pylist() == [*UNDER_A_COMMA.values()]
 
 
 @pytest.mark.integration
@@ -48,6 +58,7 @@ def test_the_graph_follows_the_same_rule():
 
     assert [text.decode() for text in in_the_graph(list(SPELLINGS)).numpy()] == list(SPELLINGS.values())
     assert in_the_graph(tf.constant([b"\xff1.0"])).numpy().tolist() == [b"\xff1.0"]
+    assert [text.decode() for text in in_the_graph([*UNDER_A_COMMA], ",").numpy()] == [*UNDER_A_COMMA.values()]
 
 
 def test_two_spellings_of_one_token_are_not_two_tokens():
@@ -65,13 +76,28 @@ def test_two_spellings_of_one_token_are_not_two_tokens():
         (pa.array([2**53 + 1]), [], [b"9007199254740993"]),
         (pa.array([["7.0"], [], ["7"]]), [], [b"7", None, b"7"]),
         (pa.array(["7.0", "7"]).dictionary_encode(), [], [b"7", b"7"]),
+        (pa.array([True, False, None]), [], [b"true", b"false", None]),
+        (pa.array(["True", "FALSE", "true", None]), ["false"], [b"true", None, b"true", None]),
+        (pa.array([b"True", b"FALSE", None]), [], [b"true", b"false", None]),
     ],
-    ids=["text", "bytes", "floats", "ints", "lists of one", "dictionary"],
+    ids=["text", "bytes", "floats", "ints", "lists of one", "dictionary", "booleans", "their texts", "their bytes"],
 )
 def test_records_hold_tokens(cells, missing, expected):
     assert (
         convert(cells, RawColumn("c", "string", token=True), strip=True, missing=missing).flat.to_pylist() == expected
     )
+
+
+def test_whole_numbers_of_a_decimal_comma_are_tokens():
+    """1.000 is one thousand there, and no 1."""
+
+    def read(cells, **column):
+        raw = RawColumn("c", "string", token=True, **column)
+        return convert(pa.array(cells), raw, strip=True, missing=["-9"], decimal=",").flat.to_pylist()
+
+    assert read(["102,0", "102", "-9,0", "1.000", "2,5"]) == [b"102", b"102", None, b"1.000", b"2,5"]
+    assert read([102.0, 2.5]) == [b"102", b"2.5"]
+    assert read(["102,0|7"], many=True, separator="|") == [[b"102", b"7"]]
 
 
 def test_elements_of_lists_are_tokens():
@@ -120,6 +146,7 @@ def of(label=None, **feature):
 def test_the_yaml_may_use_either_spelling():
     assert of(vocabulary={"tokens": ["1.0", "2"]}).features["c"].vocabulary.tokens == ("1", "2")
     assert of({"classes": ["1.0", "2.0"]}).label.classes == ("1", "2")
+    assert of({"task": "binary", "positive": "TRUE"}).label.positive == "true"
     binary = of({"task": "binary", "positive": "2.0", "class_weights": {"2.0": 3.0}}).label
     assert (binary.positive, binary.class_weights) == ("2", {"2": 3.0})
     for wrong in ({"vocabulary": {"tokens": ["1", "1.0"]}}, {"label": {"classes": ["1", "1.0"]}}):

@@ -34,7 +34,7 @@ def read_tables(transform_output: str, config: PreprocessingConfig) -> "list[Joi
     tables, known = [], raw_columns(config)
     for name, keys in config.lookups.items():
         table = read_table(f"{transform_output}/{TABLES}/{name}.arrow")
-        tables.append(JoinedTable(name, [known[key] for key in keys], table, known))
+        tables.append(JoinedTable(name, [known[key] for key in keys], table, known, config.decimal))
     return tables
 
 
@@ -47,15 +47,23 @@ def read_table(path: str) -> pa.Table:
 class JoinedTable(tf.Module):
     """The rows of a joined table, found by key."""
 
-    def __init__(self, name: str, keys: Sequence[RawColumn], table: pa.Table, columns: Mapping[str, RawColumn]):
+    def __init__(
+        self,
+        name: str,
+        keys: Sequence[RawColumn],
+        table: pa.Table,
+        columns: Mapping[str, RawColumn],
+        decimal: str = ".",
+    ):
         """Constructs the hash table.
 
         Args:
             keys: Key columns of a request.
             table: `KEY` and the columns, of which `columns` describes those that exist in the graph.
+            decimal: Decimal sign of numbers in the texts of a request.
         """
         super().__init__(name=name)
-        self._keys, self._count = list(keys), table.num_rows
+        self._keys, self._decimal, self._count = list(keys), decimal, table.num_rows
         self._digest = hashlib.sha256(repr(table.to_pydict()).encode()).hexdigest()[:16]
         self._columns = {column: columns[column] for column in table.column_names if column in columns}
         rows = tf.lookup.KeyValueTensorInitializer(
@@ -84,7 +92,7 @@ class JoinedTable(tf.Module):
                 missing in every row.
             batch: Number of rows, int64 [].
         """
-        keys = [_tokens(raw, column) for column in self._keys if column.name in raw]
+        keys = [_tokens(raw, column, self._decimal) for column in self._keys if column.name in raw]
         if len(keys) < len(self._keys):
             return {}
         complete = tf.reduce_all(tf.stack([tf.not_equal(key, "") for key in keys]), axis=0)
@@ -105,9 +113,9 @@ def _key(column: str) -> str:
     return f"{column}{KEY_MARK}"
 
 
-def _tokens(raw: Mapping[str, tf.SparseTensor], column: RawColumn) -> tf.Tensor:
+def _tokens(raw: Mapping[str, tf.SparseTensor], column: RawColumn, decimal: str) -> tf.Tensor:
     """Returns a key column as tokens, string [rows], "" for missing."""
     if _key(column.name) in raw:
         column = RawColumn(_key(column.name), "string")
     dense = to_dense(raw[column.name], column)
-    return token_tensor(dense) if column.type == "string" else number_as_text(dense).values
+    return token_tensor(dense, decimal) if column.type == "string" else number_as_text(dense).values

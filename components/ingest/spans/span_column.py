@@ -45,9 +45,9 @@ class PartOfFile:
     digest: str
 
 
-def span_numbers(table: pa.Table, span: SpanColumn) -> np.ndarray:
+def span_numbers(table: pa.Table, span: SpanColumn, decimal: str = ".") -> np.ndarray:
     """Returns the number of each row's span, int64 [rows]; NO_SPAN if the cell is missing or cannot be read."""
-    texts = cell_tokens(table.column(span.column))
+    texts = cell_tokens(table.column(span.column), decimal=decimal)
     if span.unit == "number":
         distinct = texts.dictionary_encode()
         numbers = np.array([*map(_whole_number, distinct.dictionary.to_pylist()), NO_SPAN], dtype=np.int64)
@@ -56,15 +56,15 @@ def span_numbers(table: pa.Table, span: SpanColumn) -> np.ndarray:
     return np.where(read.valid, spans_of(span.unit, read.local), NO_SPAN)
 
 
-def rows_of_span(rows: Rows, span: SpanColumn, number: int) -> Rows:
+def rows_of_span(rows: Rows, span: SpanColumn, number: int, decimal: str) -> Rows:
     """Returns the rows of one span."""
-    mine = span_numbers(rows.table, span) == number
+    mine = span_numbers(rows.table, span, decimal) == number
     return rows if mine.all() else rows.filter(mine)
 
 
-def rows_without_span(rows: Rows, span: SpanColumn) -> list[tuple[int, str]]:
+def rows_without_span(rows: Rows, span: SpanColumn, decimal: str) -> list[tuple[int, str]]:
     """Returns the row number and the cell of each row that belongs to no span."""
-    positions = np.flatnonzero(span_numbers(rows.table, span) == NO_SPAN).tolist()
+    positions = np.flatnonzero(span_numbers(rows.table, span, decimal) == NO_SPAN).tolist()
     cells = rows.table.column(span.column)
     return [(int(rows.numbers[position]), text_at(cells, position)) for position in positions]
 
@@ -150,7 +150,7 @@ def _rows(file: SourceFile, source: Source, span: SpanColumn) -> Iterator[tuple[
     for part in parts_of(file, source):
         reading = Reading(file, needed, part, all_columns="to_hash")
         for rows in read_rows(reading, source):
-            yield span_numbers(rows.table, span), hashes(contents(rows.all_columns))
+            yield span_numbers(rows.table, span, source.raw_text.decimal), hashes(contents(rows.all_columns))
         bad = [f"{row.row} {row.text}".encode() for row in reading.take_bad()]
         if bad:
             yield np.full(len(bad), NO_SPAN), hashes(pa.array(bad, pa.binary()))

@@ -60,8 +60,8 @@ def assign(
     if isinstance(split, RandomSplit):
         return _by_ratio(_random_fractions(split.seed, numbers, file_index), split.ratios)
     if isinstance(split, TimeSplit):
-        return _by_time(split, joined_texts(table, split))
-    return _by_value(split, cell_tokens(table.column(split.column)))
+        return _by_time(split, joined_texts(table, split, text))
+    return _by_value(split, cell_tokens(table.column(split.column), decimal=text.decimal), text.decimal)
 
 
 def _by_ratio(fractions: np.ndarray, ratios: Mapping[str, float]) -> np.ndarray:
@@ -98,9 +98,10 @@ def _by_time(split: TimeSplit, texts: pa.Array) -> np.ndarray:
     return np.where(read.valid, found, NO_SPLIT)
 
 
-def joined_texts(table: pa.Table, split: Split) -> pa.Array:
+def joined_texts(table: pa.Table, split: Split, text: RawText) -> pa.Array:
     """Returns the text that determines the split of each row, string [rows]: the split's columns, joined by `-`."""
-    return pc.binary_join_element_wise(*(cell_tokens(table.column(name)) for name in columns_of_split(split)), "-")
+    cells = (table.column(name) for name in columns_of_split(split))
+    return pc.binary_join_element_wise(*(cell_tokens(one, decimal=text.decimal) for one in cells), "-")
 
 
 def _keys(table: pa.Table, columns: Sequence[str], text: RawText) -> pa.Array:
@@ -109,7 +110,7 @@ def _keys(table: pa.Table, columns: Sequence[str], text: RawText) -> pa.Array:
     The key of one column is its token. That of several columns is the JSON list of their tokens, with null for a
     missing cell, so that no two lists of tokens have the same key; a row with none of the cells has no key.
     """
-    tokens = [cell_tokens(table.column(name), text.missing_of(name)) for name in columns]
+    tokens = [cell_tokens(table.column(name), text.missing_of(name), text.decimal) for name in columns]
     if len(tokens) == 1:
         return tokens[0]
     rows = zip(*(array.to_pylist() for array in tokens), strict=True)
@@ -117,15 +118,15 @@ def _keys(table: pa.Table, columns: Sequence[str], text: RawText) -> pa.Array:
     return pa.array(keys, pa.string())
 
 
-def _by_value(split: ColumnSplit, texts: pa.Array) -> np.ndarray:
+def _by_value(split: ColumnSplit, texts: pa.Array, decimal: str) -> np.ndarray:
     index: dict[str | None, int] = {}
     for position, values in enumerate(split.values.values()):
         for value in (values,) if isinstance(values, str) else values:
-            index[as_token(value)] = position
+            index[as_token(value, decimal)] = position
     return np.array([index.get(text, NO_SPLIT) for text in texts.to_pylist()])
 
 
-def cell_tokens(column: pa.ChunkedArray | pa.Array, missing: Sequence[str] = ()) -> pa.Array:
+def cell_tokens(column: pa.ChunkedArray | pa.Array, missing: Sequence[str] = (), decimal: str = ".") -> pa.Array:
     """Returns the token of each cell, without blanks around it: string [rows], null for a missing cell.
 
     A list of one value, as in tf.Examples, counts as that value, and an empty list as missing. A longer list, or a
@@ -133,10 +134,10 @@ def cell_tokens(column: pa.ChunkedArray | pa.Array, missing: Sequence[str] = ())
     """
     cells = without_dictionary(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
     if not pa.types.is_nested(cells.type):
-        return to_text(cells, strip=True, missing=missing, tokens=True)[0]
+        return to_text(cells, strip=True, missing=missing, tokens=True, decimal=decimal)[0]
     if not is_list(cells.type):
         return pa.array([None if cell is None else repr(cell) for cell in cells.to_pylist()], pa.string())
-    tokens = cell_tokens(sole_values(cells), missing)
+    tokens = cell_tokens(sole_values(cells), missing, decimal)
     longer = lengths_of(cells) > 1
     if not longer.any():
         return tokens

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from fullpass.base.errors import UserError, absent_column, escaped
 from fullpass.components.ingest.config import ColumnSplit, StratifiedSplit, TimeSplit
@@ -75,13 +75,35 @@ def check_split_by_column(loaded: Loaded) -> Iterator[Finding]:
     owner: dict[str, str] = {}
     for name, values in split.values.items():
         for value in (values,) if isinstance(values, str) else values:
-            token = as_token(value)
+            token = as_token(value, loaded.config.data.source.raw_text.decimal)
             if token in owner:
                 keys: Keys = ("data", "split", "values", name)
                 yield Finding(
                     keys, f'"{value}" already belongs to {owner[token]}. A value can belong to one split only.'
                 )
             owner[token] = name
+
+
+def check_whole_numbers(loaded: Loaded) -> Iterator[Finding]:
+    """Whole numbers of the YAML that are compared with those of a decimal comma have no decimals."""
+    config = loaded.config
+    decimal = config.data.source.raw_text.decimal
+    label = config.label
+    given: dict[Keys, Iterable[str]] = {
+        ("label", "positive"): (str(label.positive),),
+        ("label", "classes"): label.classes or (),
+        ("label", "class_weights"): label.class_weights if isinstance(label.class_weights, dict) else (),
+    }
+    for name, feature in config.all_features.items():
+        vocabulary, path = getattr(feature, "vocabulary", None), config.keys_of(name)
+        given[*path, "vocabulary", "tokens"] = getattr(vocabulary, "tokens", None) or ()
+        given |= {(*path, words): getattr(feature, words, ()) for words in ("true", "false")}
+    for keys, texts in given.items():
+        for text in texts:
+            if (token := as_token(text, decimal)) not in (text, as_token(text)):
+                yield Finding(
+                    keys, f'"{text}" is read as {token} from the data, which has a decimal comma. Write "{token}".'
+                )
 
 
 def check_stratified(loaded: Loaded) -> Iterator[Finding]:

@@ -112,7 +112,7 @@ def sampled_data(loaded: Loaded, sample: Sample) -> SampledData:
         if pa.types.is_string(array.type):
             read, missing = sample.numbers.get(name, array), text.missing_of(name)
             if name in raw and raw[name].token:
-                read, missing = as_tokens(read), tuple(as_token(token) for token in missing)
+                read, missing = as_tokens(read, text.decimal), tuple(as_token(token, text.decimal) for token in missing)
             counts = sample.counts[name] if read is array else count_values(read)
             values[name] = counts.with_decimal(text.decimal).without((*missing, ""))
     return SampledData(loaded, sample, raw, {**values, **_derived(loaded.config, values, raw, sample.rows)})
@@ -166,7 +166,8 @@ def with_joined_columns(
     columns, findings = dict(sample.seen_columns), list[Finding]()
     spans: int | np.ndarray = window.spans[-1].number
     if (by := loaded.config.data.span) is not None and by.column in columns:
-        spans = span_numbers(pa.table({by.column: columns[by.column]}), by)
+        text = loaded.config.data.source.raw_text
+        spans = span_numbers(pa.table({by.column: columns[by.column]}), by, text.decimal)
     for name, join in loaded.config.data.joins.items():
         if {*join.left_columns} <= columns.keys():
             tables = window.tables[name].seen_by(np.unique(spans).tolist())

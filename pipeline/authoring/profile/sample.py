@@ -272,7 +272,8 @@ def split_indices(data: DataConfig, sample: Sample) -> np.ndarray | None:
     texts = {name: array for name, array in sample.columns.items() if pa.types.is_string(array.type)}
     if not texts or any(column not in texts for column in raw_split_columns(data.split)):
         return None
-    return assign(data.split, pa.table(dict(sample.columns)), np.arange(sample.rows, dtype=np.int64), file_index=0)
+    numbers = np.arange(sample.rows, dtype=np.int64)
+    return assign(data.split, pa.table(dict(sample.columns)), numbers, file_index=0, text=data.source.raw_text)
 
 
 def _spread(items: Sequence, most: int) -> list:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fullpass.preprocessing.token_spelling import as_token
+from fullpass.preprocessing.values.arrow_text import as_tokens
 from fullpass.preprocessing.values.convert import read_numbers
 
 _DIGITS = re.compile(r"[+-]?[0-9]{1,40}")
@@ -107,7 +108,9 @@ class ValueCounts:
         repeated = np.flatnonzero((spellings[index] > 1) & ~np.isnan(self.numbers)).tolist()
         texts = [self.texts[position] for position in repeated]
         numbers = [_digits_of(text, self.decimal) for text in texts]
-        tokens = Counter(number for number, _ in set(zip(numbers, map(as_token, texts), strict=True)))
+        tokens = Counter(
+            number for number, _ in {(n, as_token(t, self.decimal)) for n, t in zip(numbers, texts, strict=True)}
+        )
         same[repeated] = [bool(number) and tokens[number] > 1 for number in numbers]
         return same
 
@@ -158,6 +161,13 @@ class ValueCounts:
     def with_decimal(self, decimal: str) -> "ValueCounts":
         """Returns the column with another decimal separator; itself if it is the same one."""
         return self if decimal == self.decimal else replace(self, decimal=decimal)
+
+    def in_tokens(self) -> "ValueCounts":
+        """Returns the column with one spelling per value, if a value has several that are one token; else itself."""
+        tokens = as_tokens(pa.array(self.texts, pa.string()), self.decimal)
+        if len(tokens.unique()) == self.distinct:
+            return self
+        return count_values(tokens.take(pa.array(self.codes, mask=self.codes < 0)), decimal=self.decimal)
 
     def examples(self, chosen: np.ndarray, most: int = 3) -> Iterator[str]:
         """Yields the commonest of the values that `chosen`, bool [values], selects."""

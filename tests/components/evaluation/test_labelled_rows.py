@@ -86,6 +86,15 @@ def test_a_file_that_has_label_and_lists_keeps_them(tmp_path):
     assert read(rows) == [wanted] and rows.unlabelled == rows.short_histories == ()
 
 
+def test_labels_that_no_class_of_the_model_means_are_known(tmp_path):
+    (tmp_path / "rows.csv").write_text("x,y\n1,True\n2,false\n3,ja\n4,\n")
+    data = "name: a\ndata: {source: {format: csv, path: rows.csv}}\n"
+    (tmp_path / "p.yaml").write_text(f"{data}label: {{name: y, task: multiclass}}\nfeatures: {{x: number}}")
+    rows = labelled_rows(load(tmp_path / "p.yaml").config, str(tmp_path / "rows.csv"), {})
+    assert len(read(rows)) == 4 and rows.labels == {"true", "false", "ja"}
+    assert rows.labels_unknown_to(("false", "true")) == ["ja"]
+
+
 JOINED = """\
 name: a
 data: {source: {format: csv, path: rows.csv}, joins: {towns: {source: {format: csv, path: towns.csv}, on: city}}}

@@ -16,11 +16,11 @@ COLUMNS = {
 }
 
 
-def table(keys, names):
+def table(keys, names, decimal="."):
     rows = pa.table({KEY: pa.array(keys, pa.binary()), "t.seats": pa.array([5.5, None], pa.float32()),
                      "t.maker": pa.array([None, b"Airbus"], pa.binary()), "t.unread": pa.array([1, 2])})  # fmt: skip
     return JoinedTable(
-        "t", [RawColumn(name, kind, token=kind == "string") for name, kind in names.items()], rows, COLUMNS
+        "t", [RawColumn(name, kind, token=kind == "string") for name, kind in names.items()], rows, COLUMNS, decimal
     )
 
 
@@ -39,6 +39,11 @@ def test_a_key_gives_the_columns_of_its_row_and_an_unknown_one_missing_values():
     found = looked_up(table([b"7", b"N1"], {"k": "string"}), {"k": sparse(["N1", "7.0", None, "n1", "", "7"])}, 6)
     assert found["t.maker"] == [b"Airbus", b"", b"", b"", b"", b""]
     np.testing.assert_array_equal(found["t.seats"], [np.nan, 5.5, np.nan, np.nan, np.nan, 5.5])
+
+
+def test_a_key_of_a_decimal_comma_is_found_in_every_spelling():
+    rows = table([b"7", b"1.000"], {"k": "string"}, ",")
+    assert looked_up(rows, {"k": sparse(["7,0", "7", "1.000", "1"])}, 4)["t.maker"] == [b"", b"", b"Airbus", b""]
 
 
 def test_a_number_is_found_by_its_token():

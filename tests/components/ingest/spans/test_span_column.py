@@ -70,6 +70,8 @@ def test_the_span_of_a_cell(span, texts, expected):
 def test_a_column_of_timestamps_counts_as_it_is_written():
     at = pa.array([datetime(2013, 1, 5, 7), None], pa.timestamp("us"))
     assert span_numbers(pa.table({"at": at}), SpanColumn(column="at")).tolist() == [15710, NO_SPAN]
+    days = pa.table({"at": ["19,0", "19", "19.0"]})
+    assert span_numbers(days, SpanColumn(column="at", unit="number"), ",").tolist() == [19, 19, NO_SPAN]
 
 
 def test_spans_are_known_by_content_so_that_a_growing_file_changes_its_last_alone(tmp_path):

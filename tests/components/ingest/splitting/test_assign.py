@@ -7,6 +7,7 @@ import pytest
 from fullpass.components.ingest.config import ColumnSplit, HashSplit, RandomSplit, TimeSplit
 from fullpass.components.ingest.readers.row_hash import contents, hashes
 from fullpass.components.ingest.splitting.assign import NO_SPLIT, assign
+from fullpass.preprocessing.values.raw_text import RawText
 
 
 def assign_all(split, table, first_row=2, file_index=0):
@@ -199,6 +200,14 @@ def test_a_key_is_the_same_in_every_spelling(cells):
     assert assign_all(split, pa.table({"k": cells})) == [1, 1, 1]
     by_value = ColumnSplit(method="column", column="k", values={"train": "1", "eval": "3067.0"})
     assert assign_all(by_value, pa.table({"k": cells})) == [1, 1, 1]
+
+
+def test_values_of_a_decimal_comma_and_booleans_are_split_in_every_spelling():
+    split = ColumnSplit(method="column", column="k", values={"train": ("101", "True"), "eval": ("102,0", "false")})
+    cells = pa.table({"k": ["101,0", "102", "102,0", "TRUE", "False", "101.0"]})
+    found = assign(split, cells, np.arange(6), file_index=0, text=RawText(decimal=","))
+    assert found.tolist() == [0, 1, 1, 0, 1, NO_SPLIT]
+    assert assign_all(split, pa.table({"k": [True, False]})) == [0, 1]
 
 
 def test_a_key_of_several_columns_is_the_json_list_of_its_tokens():

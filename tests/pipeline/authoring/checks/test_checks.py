@@ -39,6 +39,10 @@ MISTAKES = {
         "features.high", 17, "reads prediction", "`fullpass predict` adds a column prediction", "Rename"),
     "name of a probability": mistake({5: "    path: rated.csv", 15: "  probability_1: number"},
         "features.probability_1", 15, "`fullpass predict` adds a column probability_1"),
+    "whole numbers with the decimals of a comma": mistake({
+        5: '    path: commas.csv\n    separator: ";"\n    decimal: ","',
+        16: '  company: {type: category, vocabulary: {tokens: ["102,0", "2,5", "7.0"]}}'},
+        "features.company.vocabulary.tokens", 18, '"102,0" is read as 102', 'Write "102"'),
     "misspelt function": mistake({7: "    big_tipper: tips > fare * lgo(fare)"},
         "data.derive.big_tipper", 7, 'Did you mean "log"?', "^"),
     "arithmetic on text": mistake({7: "    big_tipper: tips > company"},
@@ -252,6 +256,7 @@ def own_module(folder):
     (folder / "trips.tsv").write_text(TRIPS.replace(",", "\t"))
     (folder / "empty.csv").write_text("")
     (folder / "span-1.csv").write_text(TRIPS)
+    (folder / "commas.csv").write_text("fare;tips;company;started;hour;zone\n3,5;1;Acme;2024-02-29;7;12\n")
     (folder / "twice.csv").write_text("fare,tips,company,company,started\n")
     (folder / "rated.csv").write_text("fare,tips,company,started,prediction,probability_1,probability_of_rain\n")
     (folder / "manifest.csv").write_text("file,tips,fare,company,started\na.png,1,2,a,2024-01-01\n")

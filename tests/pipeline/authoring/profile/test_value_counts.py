@@ -2,6 +2,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from fullpass.pipeline.authoring.profile.value_counts import count_values
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import convert, read_numbers
 from tests.pipeline.authoring.tables import values_of as values
@@ -56,6 +57,20 @@ def test_numbers_are_those_that_ingest_reads():
 def test_a_decimal_comma_is_read():
     assert values(["1,5", "2"], decimal=",").row_numbers.tolist() == [1.5, 2]
     assert np.isnan(values(["1.5"], decimal=",").row_numbers).all()
+
+
+@pytest.mark.parametrize(
+    ("cells", "decimal", "texts", "codes"),
+    [
+        (["7.0", "8", "7", None, "8.5"], ".", ("7", "8", "8.5"), [0, 1, 0, -1, 2]),
+        (["7,0", "8", "7", "8.0"], ",", ("7", "8", "8.0"), [0, 1, 0, 2]),
+        (["True", "true", "FALSE"], ".", ("true", "false"), [0, 0, 1]),
+        (["7.0", "8.0"], ".", ("7.0", "8.0"), [0, 1]),  # as they are written
+    ],
+)
+def test_several_spellings_are_one_value(cells, decimal, texts, codes):
+    found = count_values(pa.array(cells, pa.string()), decimal=decimal).in_tokens()
+    assert (found.texts, found.codes.tolist(), found.decimal) == (texts, codes, decimal)
 
 
 @pytest.mark.parametrize("decimal", [".", ","])
