@@ -5,7 +5,6 @@ TF Transform could not compute it from a request that lacks them.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -73,8 +72,7 @@ class Columns:
         known = [name for name in (*serving, *raw, RAW_ROW_ID) if name in inputs]
         self.batch_size = tf.cast(inputs[known[0]].dense_shape[0], tf.int64)
         self._read([column for name, column in raw.items() if name in serving])
-        # Ingest alone writes these, as tokens.
-        self._read([replace(column, token=False) for name, column in raw.items() if name not in serving])
+        self._read([column for name, column in raw.items() if name not in serving])
         self._in_serving = set(serving)
         for name, text in config.derive.items():
             with prefix_errors(f"data.derive.{name}"):
@@ -235,10 +233,12 @@ class Columns:
         found = [(position, self._inputs[name]) for position, name in enumerate(names) if name in self._inputs]
         if not found:
             return tf.fill(shape, default)
-        positions = tf.constant([position for position, _ in found], tf.int64)
         counts = tf.concat(tf.shape_n([sparse.values for _, sparse in found], tf.int64), 0)
         rows = tf.concat([sparse.indices for _, sparse in found], 0)[:, :1]
-        indices = tf.concat([rows, tf.gather(positions, group_of_each(counts))[:, tf.newaxis]], 1)
+        columns = group_of_each(counts)
+        if len(found) < len(names):
+            columns = tf.gather(tf.constant([position for position, _ in found], tf.int64), columns)
+        indices = tf.concat([rows, columns[:, tf.newaxis]], 1)
         values = tf.concat([sparse.values for _, sparse in found], 0)
         cells = tf.SparseTensor(indices, values, shape)
         return tf.ensure_shape(tf.sparse.to_dense(cells, default, validate_indices=False), [None, len(names)])
