@@ -115,7 +115,7 @@ def difference_errors(
     """
     known = errors[0] + errors[1]  # NaN if one is
     if evidence[0].rows is None or evidence[1].rows is None:
-        return standard_errors(without, present)
+        return np.where(np.isnan(known), np.nan, standard_errors(without, present))
     if evidence[0].area:
         prior = np.maximum(*(_prior(v, of.rows) for v, of in zip(values, evidence, strict=True) if of.rows is not None))
         variance = (1 - prior) * standard_errors(without, present) ** 2

@@ -15,7 +15,7 @@ _SMALLEST, _LARGEST = -1080, 1030
 _QUANTILE = 1.5
 """The quantile is that which this number times the root of the number of rows are above."""
 _FEW_ROWS = 300
-_LEAST_INDEX, _MORE_PER_DECADE, _MOST_INDEX = 1.2, 0.55, 1.95
+_LEAST_INDEX, _MORE_PER_DECADE, _MOST_INDEX = 1.45, 0.15, 1.95
 """Index of the tail above which intervals of a mean hold in simulations: that of up to _FEW_ROWS rows, how much more
 ten times the rows need, since they show rarer values, and where that ends: a finite variance has an index above 2."""
 
