@@ -272,7 +272,7 @@ def predict(model: "Exported | PipelineFile", rows: Rows, *, explain: bool = Fal
     Args:
         model: A model from `open_model`, or any argument that `open_model` accepts.
         rows: A table in memory, or the path of a file, folder or glob. An absent column counts as missing, and is
-            named on standard error.
+            named on standard error. Rows of a list of dicts may differ in types, as JSON lines may.
         explain: Whether to add columns `effect_<column>`, which hold how much each column moved the score of a row.
         read_as: Keys of `data.source` that differ from those of the model's training data; only for files.
 
@@ -290,7 +290,7 @@ def predict(model: "Exported | PipelineFile", rows: Rows, *, explain: bool = Fal
     if in_files:
         predictions = predict_tables(exported, str(rows), read_as, explained=explain)
     else:
-        predictions = predict_table(exported, as_arrow(rows), explained=explain)
+        predictions = predict_table(exported, as_arrow(rows, row_by_row=True), explained=explain)
     predicted = concatenated(predictions) if in_files else pa.concat_tables(predictions)
     for line in predictions.notes():
         print_text(line, err=True)

@@ -302,6 +302,9 @@ def predict(
     explain: Annotated[
         bool, Option("--explain", help="Add the effect of each column on the score of each row.")
     ] = False,
+    safe_csv: Annotated[
+        bool, Option("--safe-csv", help="Write texts that a spreadsheet would compute behind an apostrophe.")
+    ] = False,
     runner: Annotated[
         str | None,
         Option(
@@ -325,8 +328,10 @@ def predict(
         if tables or events:
             option = "--join" if tables else "--history"
             raise UsageError(f"{option} predicts in one process: leave --runner out, or give rows with these columns.")
-        _predict_on_beam(model, rows, output, read_as, runner or "direct", beam or (), explained=explain)
+        _predict_on_beam(model, rows, output, read_as, runner or "direct", beam or (), explained=explain, safe=safe_csv)
         return
+    if safe_csv and output is None:
+        raise UsageError("--safe-csv is for a file: give its name with -o, such as -o predictions.csv.")
     from fullpass.pipeline.api import open_model
 
     with large_imports():
@@ -337,7 +342,7 @@ def predict(
     with TemporaryDirectory() as folder:
         exported = with_events(with_tables(exported, tables, folder), events, folder)
         if output is not None:
-            done = predict_file(exported, rows, str(output), read_as=read_as, explained=explain)
+            done = predict_file(exported, rows, str(output), read_as=read_as, explained=explain, safe=safe_csv)
             printing.print_text(f"{done.rows - done.bad:,} rows predicted, in {output}")
         else:
             done = predict_tables(exported, rows, read_as, explained=explain)
@@ -357,6 +362,7 @@ def _predict_on_beam(
     options: Sequence[str],
     *,
     explained: bool,
+    safe: bool,
 ) -> None:
     if output is None:
         raise UsageError("--runner writes a folder: give its name with -o, such as -o predictions.parquet.")
@@ -365,7 +371,7 @@ def _predict_on_beam(
         with noise_to(Path(os.devnull)):
             with large_imports():
                 from fullpass.components.predict.predict_parts import Batch, predict_parts
-            batch = Batch(str(pushed_to(model.absolute())), rows, str(output), read_as, explained)
+            batch = Batch(str(pushed_to(model.absolute())), rows, str(output), read_as, explained, safe)
             done = predict_parts(batch, lambda size: prediction_args(config, data_bytes=size))
     except Exception as error:  # Beam wraps the errors of its workers
         if isinstance(error, UserError) or not failure.causes(error)[1]:

@@ -13,15 +13,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fullpass.base.errors import UserError
+from fullpass.base.errors import UserError, escaped
 from fullpass.base.files import write_atomically
 
 Rows = Any
 """A pyarrow Table or RecordBatch, a pandas or polars DataFrame, a list of dicts, or a dict of columns."""
 
 
-def as_arrow(rows: Rows) -> pa.Table:
+def as_arrow(rows: Rows, *, row_by_row: bool = False) -> pa.Table:
     """Returns rows in memory as an Arrow table.
+
+    Args:
+        row_by_row: Whether the rows of a list of dicts may differ in types, as JSON lines may: an odd value then
+            affects only its own row.
 
     Raises:
         UserError: The rows have none of the types of `Rows`, or a column holds values of several types.
@@ -33,12 +37,14 @@ def as_arrow(rows: Rows) -> pa.Table:
         table = as_table(rows)
         if table is None and isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
             rows = {key: [row.get(key) for row in rows] for key in dict.fromkeys(n for r in rows for n in r)}
+        else:
+            row_by_row = False
         if table is None and isinstance(rows, dict):
-            table = pa.table({_name(name): _column(name, values) for name, values in rows.items()})
+            table = pa.table({_name(name): _column(name, values, mixed=row_by_row) for name, values in rows.items()})
     except UserError:
         raise
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-        said = "; ".join(map(str, error.args)).rstrip(".")
+        said = escaped("; ".join(map(str, error.args)).rstrip("."))
         raise UserError(f"The rows are no table: {said}. Give each column values of one type, one per row.") from error
     if table is None:
         raise UserError(
@@ -54,8 +60,12 @@ def _name(name: Any) -> str:
     return name
 
 
-def _column(name: str, values: Any) -> Any:
-    """Returns a column that `pa.table` takes; whole numbers beyond 64 bits become text, as in JSON lines."""
+def _column(name: str, values: Any, *, mixed: bool) -> Any:
+    """Returns a column that `pa.table` takes; whole numbers beyond 64 bits become text, as in JSON lines.
+
+    Args:
+        mixed: Whether values of several types become text, too.
+    """
     from fullpass.components.ingest.readers.frames import as_table
     from fullpass.components.ingest.readers.objects import array_of
 
@@ -70,9 +80,9 @@ def _column(name: str, values: Any) -> Any:
         of_pandas = type(values).__module__.partition(".")[0] == "pandas"
         table = as_table(sys.modules["pandas"].DataFrame({name: values})) if of_pandas else None
         return pa.array(values) if table is None else table.column(0)
-    except OverflowError:
-        return array_of(values)
-    except (pa.ArrowException, ValueError, TypeError) as error:
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+        if isinstance(error, OverflowError) or (mixed and not isinstance(error, UnicodeEncodeError)):
+            return array_of(values)
         raise TypeError(f"column {name!r}: {error}") from error
 
 

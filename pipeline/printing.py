@@ -16,13 +16,15 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
+from fullpass.base.direction_marks import DIRECTION_MARKS
+
 if TYPE_CHECKING:
     from rich.table import Table
 
 _WIDTH_OF_FILES = 160
-# Control characters except tab and newline, overrides of the writing direction, and lone surrogates, which Python uses
-# for bytes that are no UTF-8.
-_HARMFUL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# Control characters except tab and newline, marks of the writing direction, and lone surrogates, which Python uses for
+# bytes that are no UTF-8.
+_HARMFUL = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{DIRECTION_MARKS}\ud800-\udfff]")
 
 
 def plain(text: str) -> str:

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
+from fullpass.base.direction_marks import with_marks_shown
 from fullpass.base.files import write_atomically
 from fullpass.base.metric_text import WHOLE, metric_text
 
@@ -82,8 +83,10 @@ def _number(cell: object) -> object:
 
 
 def _clean(cell: object) -> Markup:
-    """Returns text without the lone surrogates that Python uses for bytes that are not UTF-8: a page has none."""
-    return cell if isinstance(cell, Markup) else escape(str(cell).encode(errors="backslashreplace").decode())
+    """Returns text without marks of the writing direction, and without the lone surrogates of bytes beyond UTF-8."""
+    if isinstance(cell, Markup):
+        return cell
+    return escape(with_marks_shown(str(cell).encode(errors="backslashreplace").decode()))
 
 
 class ShownPage(ABC):

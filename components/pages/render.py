@@ -11,6 +11,7 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
+from fullpass.base.direction_marks import with_marks_shown
 from fullpass.base.metric_text import difference_text, metric_text
 from fullpass.components.pages.charts import STYLE
 
@@ -30,7 +31,7 @@ def render_page(template: str, **facts: object) -> str:
     style = Markup(f"{STYLE}\n{_read('page.css')}")
     page = environment.get_template(template).render(style=style, script=Markup(_read("sort_tables.js")), **facts)
     # Bytes of a path that are not UTF-8 are lone surrogates in Python, which cannot be encoded.
-    return page.encode(errors="backslashreplace").decode()
+    return with_marks_shown(page.encode(errors="backslashreplace").decode())
 
 
 def _read(file: str) -> str:

@@ -302,6 +302,7 @@ def predict_file(
     read_as: Mapping[str, Any] = _AS_TRAINED,
     target_format: str | None = None,
     explained: bool = False,
+    safe: bool = False,
 ) -> Predictions:
     """Writes the rows of `path` with predictions to `target`, which appears only when it is complete.
 
@@ -314,13 +315,15 @@ def predict_file(
         read_as: As in `predict_tables`.
         target_format: Csv, tsv, jsonl or parquet; determined by the suffix by default.
         explained: As in `predict_tables`.
+        safe: As in `format_to_write`.
 
     Raises:
         UserError: The input cannot be read, or has no usable row.
     """
+    file_format = format_to_write(target, target_format, safe=safe)
     predictions = predict_tables(model, path, read_as, explained=explained)
     with Quarantine(f"{target}.quarantine.jsonl") as quarantine:
-        write_tables(target, format_to_write(target, target_format), quarantine.keep(predictions, predictions.check))
+        write_tables(target, file_format, quarantine.keep(predictions, predictions.check))
     predictions.quarantine = quarantine.path if predictions.bad else None
     return predictions
 

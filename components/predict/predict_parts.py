@@ -49,6 +49,7 @@ class Batch:
         output: Folder or address of the output; its suffix is the format of the shards.
         read_as: Keys of `data.source` that differ from those of training.
         explained: Whether to compute the effect of each raw column on the score.
+        safe: As in `format_to_write`.
     """
 
     model: str
@@ -56,6 +57,7 @@ class Batch:
     output: str
     read_as: Mapping[str, Any]
     explained: bool = False
+    safe: bool = False
 
 
 def predict_parts(batch: Batch, beam_args: Callable[[int], Sequence[str]]) -> Tally:
@@ -67,7 +69,7 @@ def predict_parts(batch: Batch, beam_args: Callable[[int], Sequence[str]]) -> Ta
     Raises:
         UserError: The rows cannot be read, none of them can be used, or the output cannot be written.
     """
-    file_format = format_to_write(batch.output)
+    file_format = format_to_write(batch.output, safe=batch.safe)
     with _local_copy(batch.model) as folder:
         _, description = describe_export(folder)
     how = input_source(description["source"], batch.rows, batch.read_as)

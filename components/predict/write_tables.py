@@ -3,7 +3,8 @@
 import csv
 import io
 import math
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -33,12 +34,31 @@ FORMATS = {
 """Suffix -> format."""
 
 
-def format_to_write(path: str, given: str | None = None) -> str:
+_SAFE = "safe_"
+"""Before csv and tsv: the files are for a spreadsheet, which must not compute a cell of the data."""
+_FORMULA_MARKS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""First characters by which spreadsheets recognize a formula, full-width forms too (OWASP, CSV injection)."""
+_WRITTEN_NUMBER = re.compile(r"[+-]?\d+(?:[.,' ]\d+)*(?:[eE][+-]?\d+)?%?")
+
+
+def format_to_write(path: str, given: str | None = None, *, safe: bool = False) -> str:
     """Returns the format of a file to write: `given`, or the format of its suffix.
 
+    Args:
+        safe: Whether a spreadsheet must not compute any text of the rows: such a cell begins with an apostrophe.
+
     Raises:
-        UserError: The suffix is not in FORMATS.
+        UserError: The suffix is not in FORMATS, or `safe` is given for another format than CSV and TSV.
     """
+    file_format = _format_of(path, given)
+    if safe and file_format not in ("csv", "tsv"):
+        raise UsageError(
+            f"{path}: --safe-csv is for .csv and .tsv. Leave it out: no spreadsheet computes {file_format}."
+        )
+    return f"{_SAFE}{file_format}" if safe else file_format
+
+
+def _format_of(path: str, given: str | None) -> str:
     suffix = Path(path).suffix.lower()
     if given is None and suffix not in FORMATS:
         raise UsageError(
@@ -65,6 +85,8 @@ def write_tables(path: str, file_format: str, tables: Iterator[pa.Table]) -> Non
         "tfrecord": _write_examples,
         "tsv": partial(_write_csv, separator="\t"),
         "csv": _write_csv,
+        f"{_SAFE}tsv": partial(_write_csv, separator="\t", cell=_safe_cell),
+        f"{_SAFE}csv": partial(_write_csv, cell=_safe_cell),
     }
     with pending_file(Path(path)) as pending, open(pending, "wb") as file:
         writers[file_format](file, tables)
@@ -75,16 +97,28 @@ def row_json(row: dict[str, Any]) -> str:
     return to_json_text({name: _plain(value) for name, value in row.items()}, ensure_ascii=False, default=str)
 
 
-def _write_csv(file: BinaryIO, tables: Iterator[pa.Table], separator: str = ",") -> None:
+def _write_csv(
+    file: BinaryIO, tables: Iterator[pa.Table], separator: str = ",", cell: Callable[[Any], Any] | None = None
+) -> None:
+    cell = cell or _cell
     with io.TextIOWrapper(file, "utf-8", newline="") as text:
-        writer = csv.writer(text, delimiter=separator, lineterminator="\n")
+        # Before Python 3.13, QUOTE_MINIMAL does not quote a carriage return, which readers take for the end of a line.
+        minimal, quoted = (
+            csv.writer(text, delimiter=separator, lineterminator="\n", quoting=how)
+            for how in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL)
+        )
         names: list[str] = []
         for table in tables:
             if not names:
                 names = table.column_names
-                writer.writerow(names)
-            columns = [[_cell(value) for value in table[name].to_pylist()] for name in _same(names, table)]
+                (quoted if _has_return(names) else minimal).writerow(map(cell, names))
+            columns = [[cell(value) for value in table[name].to_pylist()] for name in _same(names, table)]
+            writer = quoted if any(map(_has_return, columns)) else minimal
             writer.writerows(zip(*columns, strict=True))
+
+
+def _has_return(cells: Iterable[Any]) -> bool:
+    return any("\r" in cell for cell in cells if isinstance(cell, str))
 
 
 def _write_json_lines(file: BinaryIO, tables: Iterator[pa.Table]) -> None:
@@ -142,6 +176,14 @@ def _cell(value: Any) -> Any:
     if isinstance(value, bytes):
         return _plain(value)
     return row_json({"": value})[5:-1] if isinstance(value, list | dict) else value
+
+
+def _safe_cell(value: Any) -> Any:
+    """Returns a cell that no spreadsheet computes; a number stays one."""
+    shown = _cell(value)
+    if isinstance(shown, str) and shown.lstrip(" ").startswith(_FORMULA_MARKS) and not _WRITTEN_NUMBER.fullmatch(shown):
+        return f"'{shown}"
+    return shown
 
 
 def _plain(value: Any) -> Any:

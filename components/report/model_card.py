@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fullpass.base.direction_marks import with_marks_shown
 from fullpass.base.metric_text import metric_text
 from fullpass.components.evaluation.evaluation_verdict import Measured, Verdict
 from fullpass.components.evaluation.metrics import metric_named
@@ -144,4 +145,4 @@ def _table(table: Table) -> str:
 
 
 def _escaped(text: str) -> str:
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    return with_marks_shown(_SPECIAL.sub(r"\\\1", " ".join(text.split())))

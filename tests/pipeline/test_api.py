@@ -342,9 +342,35 @@ def the_page_on_serving_runs_on(served):
     found = [(row["prediction"], row["probability_1"]) for row in answered.json()]
     expected = [(answer["prediction"], pytest.approx(answer["probabilities"]["1"], abs=1e-5)) for answer in answers]
     assert found == expected
+    mistakes_of_a_client_are_answered(TestClient(page["app"], raise_server_exceptions=False))
     logits = page["network"]({"fare_xf": np.zeros(1, np.float32), "company_xf": np.zeros(1, np.int64)})
     assert logits.shape == (1, 1)
     another_network_is_refused(page["model"], page["network"])
+
+
+def mistakes_of_a_client_are_answered(client):
+    good = {"fare": 20.0, "company": "Acme"}
+    for bad, reason in (("much", "not a number"), ({"a": 1}, "not a number"), ([1, 2], "several values")):
+        answered = client.post("/predict", json=[good, good | {"fare": bad}])
+        assert answered.status_code == 200, bad
+        one, other = answered.json()
+        assert one["prediction"] == "1" and one["bad_row"] is None and other["prediction"] is None
+        assert other["bad_row"].startswith("row 1: column 'fare': ") and reason in other["bad_row"]
+    mixed = client.post("/predict", json=[good, {"fare": 2, "company": 5}, {"fare": 10**30}])
+    assert [row["prediction"] for row in mixed.json()] == ["1", "0", "1"]
+    mistakes = (
+        ("[]", "The model reads: company, fare"),
+        ("[{}]", "The model reads: company, fare"),
+        ('[{"fares": 3}]', "none of the columns that the model reads"),
+        ('[{"fare": "much"}]', "none of its 1 rows can be used"),
+        ('[{"fare": 1e400}]', "outside the range of float32"),
+        ('[{"fare": {"a": 1}}]', "column 'fare' is a struct"),
+        ('[{"company": "\\ud800"}]', "surrogates not allowed"),
+        ('[{"fare": 3, "prediction": 1}]', "'prediction' has the name of a prediction"),
+    )
+    for body, says in mistakes:
+        answered = client.post("/predict", content=body, headers={"content-type": "application/json"})
+        assert answered.status_code == 422 and says in answered.json()["detail"], (body, answered.text)
 
 
 def another_network_is_refused(model, network):

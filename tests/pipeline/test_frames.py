@@ -100,6 +100,18 @@ def test_what_is_no_table_is_an_error_of_the_user(rows, says):
         as_arrow(rows)
 
 
+def test_rows_of_a_list_may_differ_in_types_where_each_is_predicted_alone():
+    rows = [{"fare": 20, "company": "Acme"}, {"fare": "much"}, {"fare": [1, 2.5], "company": {"x": 1}}]
+    table = as_arrow(rows, row_by_row=True)
+    assert table["fare"].to_pylist() == [["20"], ["much"], ["1", "2.5"]]
+    assert table["company"].to_pylist() == ["Acme", None, '{"x": 1}']
+    assert as_arrow([{"fare": 20}, {"fare": 2.5}], row_by_row=True)["fare"].to_pylist() == [20.0, 2.5]
+    with pytest.raises(fullpass.UserError, match="values of one type"):
+        as_arrow({"fare": [20, "much"]}, row_by_row=True)  # a column is whole
+    with pytest.raises(fullpass.UserError, match=r"column 'company': .*\\ud800.* surrogates"):
+        as_arrow([{"company": "\ud800"}, {"company": 1}], row_by_row=True)
+
+
 def test_tables_of_files_may_differ_in_types_and_columns():
     parts = [
         pa.table({"fare": [1, 2], "id": [7, 8], "tags": [["x"], None], "gone": pa.nulls(2), "score": SCORES[:2]}),

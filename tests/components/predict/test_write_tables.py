@@ -57,6 +57,42 @@ def write(tmp_path, name, tables=None) -> Path:
     return path
 
 
+# A text, and what a spreadsheet is given: by OWASP's page on CSV injection, and numbers as they are.
+SPREADSHEET = {
+    "=1+1|cmd": "'=1+1|cmd",
+    "+1+cmd|' /C calc'!A0": "'+1+cmd|' /C calc'!A0",
+    "-2+3": "'-2+3",
+    "@SUM(A1:A9)": "'@SUM(A1:A9)",
+    "\t=1": "'\t=1",
+    "\r=1": "'\r=1",
+    "  =1": "'  =1",
+    "＝1+1": "'＝1+1",
+    "-1.5": "-1.5",
+    "+41 44 687 70 90": "+41 44 687 70 90",
+    "-1,234.50": "-1,234.50",
+    "1e-3": "1e-3",
+    "a=b": "a=b",
+    "Acme": "Acme",
+}
+
+
+@pytest.mark.parametrize(("suffix", "separator"), [("csv", ","), ("tsv", "\t")])
+def test_a_spreadsheet_computes_no_text_of_the_rows(tmp_path, suffix, separator):
+    table = pa.table({"=name": list(SPREADSHEET), "number": [-1.5] * len(SPREADSHEET)})
+    for safe in (True, False):
+        path = tmp_path / f"{safe}.{suffix}"
+        write_tables(str(path), format_to_write(path.name, safe=safe), iter([table]))
+        with open(path, newline="", encoding="utf-8") as file:
+            header, *rows = csv.reader(file, delimiter=separator)
+        assert header == ["'=name" if safe else "=name", "number"]
+        assert rows == [[shown if safe else text, "-1.5"] for text, shown in SPREADSHEET.items()]
+
+
+def test_formats_that_no_spreadsheet_computes_have_no_safe_form():
+    with pytest.raises(UserError, match=r"a.parquet: --safe-csv is for .csv and .tsv"):
+        format_to_write("a.parquet", safe=True)
+
+
 def test_csv_is_written_as_others_read_it(tmp_path):
     with write(tmp_path, "a.csv").open(newline="") as file:
         assert list(csv.DictReader(file)) == [
