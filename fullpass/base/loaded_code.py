@@ -5,6 +5,7 @@ Python reports every file that it opens and every folder that it lists to an aud
 """
 
 import hashlib
+import inspect
 import json
 import os
 import sys
@@ -51,7 +52,7 @@ class _Audit:
         path = os.path.abspath(os.fsdecode(named))
         if event == "open" and (args[2] or 0) & _WRITES:
             self.written.add(path)
-        elif _asks_for_user(sys._getframe(1)):
+        elif (here := inspect.currentframe()) is not None and _asks_for_user(here.f_back):
             opened.add(path)
 
 

@@ -130,14 +130,11 @@ class Comparison(ShownPage):
     def moved_words(self) -> str:
         """How many slices have a metric that differs beyond chance, and how many metrics do so by chance."""
         metrics = [m for s in self.slices for m in s.metrics]
+        if all(m.words in ("equal", "undefined") for m in metrics):
+            return "A and B are equal on these rows, in every metric of every slice"
         tested = [m for m in metrics if m.half_width > 0 or m.certain]
         if not tested:
-            equal = all(m.words in ("equal", "undefined") for m in metrics)
-            return (
-                "A and B are equal on these rows, in every metric of every slice"
-                if equal
-                else "No slice has enough rows to tell a difference from chance"
-            )
+            return "No slice has enough rows to tell a difference from chance"
         found, moved = sum(m.certain for m in tested), sum(s.moved for s in self.slices)
         return (
             f"{moved} of {len(self.slices)} slices moved beyond chance: {found} of {len(tested)} metrics of slices "

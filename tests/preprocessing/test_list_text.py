@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fullpass.preprocessing.apply.category import separated_tokens
+from fullpass.preprocessing.apply.column_tensors import Columns
+from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.label import classes_in_cell
 from fullpass.preprocessing.list_text import LIST_EXAMPLE, list_text
 from fullpass.preprocessing.values.list_values import split_text
@@ -28,8 +30,16 @@ CELLS = {
 }
 
 
+def lists_of(separator):
+    feature = {"type": "category", "separator": separator}
+    return PreprocessingConfig.model_validate(
+        {"features": {"x": feature}, "label": {"name": "y", "task": "regression"}}
+    )
+
+
 def in_graph(cells, separator=LIST_EXAMPLE):
-    return [[item.decode() for item in row] for row in separated_tokens(tf.constant(cells), separator).to_list()]
+    columns = Columns({"x": tf.sparse.from_dense([[cell] for cell in cells])}, lists_of(separator))
+    return [[item.decode() for item in row] for row in separated_tokens(columns, "x", separator).to_list()]
 
 
 def in_arrow(cells, separator=LIST_EXAMPLE):
@@ -42,9 +52,6 @@ def test_the_items_of_a_list(cell, items):
     assert in_graph([cell]) == [items]
     assert in_arrow([cell]) == [items]
     assert list(classes_in_cell(cell, LIST_EXAMPLE)) == items
-
-
-ITEMS = st.text("ab ,'\"é日[](){}|.-", min_size=1).map(str.strip).filter(bool)
 
 
 @pytest.mark.integration

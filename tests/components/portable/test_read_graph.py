@@ -10,6 +10,8 @@ from fullpass.base.errors import UserError
 from fullpass.components.portable.preprocess import Preprocessing
 from fullpass.components.portable.read_graph import GraphReader
 from fullpass.preprocessing.apply.category import separated_tokens
+from fullpass.preprocessing.apply.column_tensors import Columns
+from fullpass.preprocessing.config import PreprocessingConfig
 
 pytestmark = pytest.mark.integration
 ROWS = [{"fare": 9.0, "city": "Rome", "tags": ["a", "b"]}, {"city": "Oslo"}, {"fare": None, "city": "", "tags": ["b"]}]
@@ -88,9 +90,13 @@ def test_a_feature_without_steps_is_refused_by_name(saved, tmp_path):
 
 
 def test_lists_in_text_become_rows_of_ids(tmp_path):
+    feature = {"type": "category", "separator": "['a', 'b']"}
+    label = {"name": "y", "task": "regression"}
+    config = PreprocessingConfig.model_validate({"features": {"x": feature}, "label": label})
+
     @tf.function(autograph=False, input_signature=[{"x": tf.SparseTensorSpec([None, None], tf.string)}])
     def transform(raw):
-        rows = separated_tokens(tf.sparse.to_dense(raw["x"], "", validate_indices=False)[:, 0], "['a', 'b']")
+        rows = separated_tokens(Columns(raw, config), "x", "['a', 'b']")
         return {"x_xf": rows.with_values(tf.strings.to_hash_bucket_fast(rows.values, 5) + 1).to_sparse()}
 
     module = tf.Module()
