@@ -120,7 +120,7 @@ def _folders(target: Path) -> list[Path]:
 def require_owner(target: Path, name: str, *, to_push: bool = False) -> None:
     """Checks that a folder holds the models of one pipeline, because a push replaces and removes versions there.
 
-    The folder has a mark, which counts. In one that an earlier release made, each version names its pipeline.
+    The mark of the folder counts; in a folder without one, each version names its pipeline.
 
     Args:
         name: The name of the pipeline.
