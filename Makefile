@@ -66,8 +66,8 @@ coverage: env  ## reports the lines that the tests execute, by file; ARGS as abo
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --skip-covered --sort=cover
 
-sizes: env  ## prints the lines of each package, of the tests and of the docs, and the folders that import each other
-	@$(VENV_PYTHON) -m tests.source_tree
+sizes: env  ## prints statements per room and capability with their ceilings, files per commit, and folders that import each other
+	@$(VENV_PYTHON) -m tests.sizes
 
 fuzz: env  ## reads damaged files of every format, and numbers in every spelling; ARGS="--minutes 10 --only image_rows"
 	$(VENV_PYTHON) -m tests.fuzz $(ARGS)

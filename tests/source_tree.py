@@ -1,4 +1,4 @@
-"""The source files, who imports whom, and their sizes, which `python -m tests.source_tree` prints (`make sizes`)."""
+"""The source files, and who imports whom."""
 
 import ast
 import re
@@ -14,8 +14,6 @@ LAYERS = {
     **{name: REPOSITORY / name for name in ("preprocessing", "trainer", "components", "pipeline", "kubeflow")},
 }
 """Package -> folder, from the lowest: a package imports only those before it."""
-BUDGET = {"source": 60_000, "tests": 40_000, "words of docs": 45_000}
-"""The sizes for all that is planned, as CONTRIBUTING.md states them."""
 
 
 def source_files(package: str) -> list[Path]:
@@ -113,28 +111,3 @@ def reachable(graph: Mapping[str, Iterable[str]], start: str) -> set[str]:
             seen.add(name)
             pending.extend(graph.get(name, ()))
     return seen
-
-
-def _lines(paths: Iterable[Path]) -> int:
-    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
-
-
-def sizes() -> str:
-    """Returns a table of lines and files per package, the words of the docs, the budget, and the circles."""
-    rows = [(name, _lines(source_files(name)), len(source_files(name))) for name in LAYERS]
-    rows.append(("source", sum(row[1] for row in rows), sum(row[2] for row in rows)))
-    tests = sorted((REPOSITORY / "tests").rglob("*.py"))
-    rows.append(("tests", _lines(tests), len(tests)))
-    pages = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
-    words = (word for page in pages for word in page.read_text(encoding="utf-8").split())
-    # The bars and rules of tables are no words.
-    rows.append(("words of docs", sum(any(map(str.isalnum, word)) for word in words), len(pages)))
-    table = [
-        f"{name:<14} {size:>8,} {files:>5} files" + (f"   budget {BUDGET[name]:>7,}" if name in BUDGET else "")
-        for name, size, files in rows
-    ]
-    return "\n".join([*table, *(f"circle  {circle}" for circle in folder_circles() or ["none"])])
-
-
-if __name__ == "__main__":
-    print(sizes())

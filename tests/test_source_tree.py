@@ -1,11 +1,13 @@
-"""The structure of the source: packages import one way, and no folders or files import each other in a circle."""
+"""The structure of the source: packages import one way, no folders or files import each other in a circle, and each
+capability stays below its ceiling.
+"""
 
 import ast
 from collections import defaultdict
 
 import pytest
 
-from tests import REPOSITORY
+from tests import REPOSITORY, sizes
 from tests.source_tree import (
     LAYERS,
     circles,
@@ -131,3 +133,22 @@ def test_tests_mirror_the_folders():
             if not any(f"{path.stem}_".startswith(f"test_{name}_") for name in names):
                 strays.append(str(path.relative_to(REPOSITORY)))
     assert strays == []
+
+
+def test_statements_are_counted_without_docstrings(tmp_path):
+    text = '"""The file."""\n\nimport os, sys\n\nDAYS = 7; HOURS = 24\n"""Hours of a day."""\n\n\n'
+    text += 'def f(x):\n    """Does this."""\n    if x:\n        return (os,\n            sys)\n    f"{x}"\n'
+    (tmp_path / "a.py").write_text(text)
+    # One import, two assignments, a function, a condition, a return, and a text that is computed.
+    assert sizes.statements(tmp_path / "a.py") == 7
+
+
+def test_every_source_file_belongs_to_one_capability():
+    assert {str(path): rows for path in sizes.source() if len(rows := sizes.rows_of(path)) != 1} == {}
+
+
+def test_no_capability_is_heavier_than_its_ceiling():
+    """A change that makes a row heavier raises its ceiling in `tests/sizes.py`, and so names what grew."""
+    weights = sizes.weights()
+    heavier = {row: weights[row] for row, (ceiling, _) in sizes.CAPABILITIES.items() if weights[row] > ceiling}
+    assert heavier == {}
