@@ -40,8 +40,9 @@ def prepare_stock(model: Path, work: Path) -> None:
     import pyarrow as pa
     import tensorflow as tf
 
+    from fullpass.components.ingest.readers.convert_rows import convert_rows
     from fullpass.components.ingest.readers.read_source import read_rows
-    from fullpass.components.ingest.readers.reader import Reading, convert_rows
+    from fullpass.components.ingest.readers.rows import Reading
     from fullpass.components.ingest.writing.encode import encode_rows, examples_as_bytes
     from fullpass.components.predict.input_source import input_files, input_source
     from fullpass.components.predict.predict import load_export

@@ -15,7 +15,7 @@ from fullpass.components.ingest.component import FINGERPRINT, LABEL
 from fullpass.components.ingest.events_pass import with_histories
 from fullpass.components.ingest.ingestion import Ingestion, ingestion_of, with_joins
 from fullpass.components.ingest.readers.read_source import parts_of
-from fullpass.components.ingest.readers.reader import FilePart
+from fullpass.components.ingest.readers.rows import FilePart
 from fullpass.components.ingest.spans.ingest_request import Request, SpanRequest
 from fullpass.components.read_records import RecordReader
 from fullpass.trainer.input.raw_examples import RawExamples, raw_dtypes

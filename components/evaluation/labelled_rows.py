@@ -15,7 +15,7 @@ from fullpass.components.ingest.events_pass import with_histories
 from fullpass.components.ingest.ingestion import Ingestion, ingestion_of, with_joins
 from fullpass.components.ingest.joins.config import is_joined, joined_columns
 from fullpass.components.ingest.readers.read_source import columns_of, columns_of_file
-from fullpass.components.ingest.readers.reader import WHOLE, BadRow
+from fullpass.components.ingest.readers.rows import WHOLE, BadRow
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.spans.ingest_request import Request
 from fullpass.components.ingest.spans.spans import Window

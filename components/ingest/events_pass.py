@@ -31,7 +31,7 @@ from fullpass.components.ingest.joins.join_index import (
     publish_index,
 )
 from fullpass.components.ingest.readers.read_source import parts_of
-from fullpass.components.ingest.readers.reader import BadRowCount, Reading, Rows
+from fullpass.components.ingest.readers.rows import BadRowCount, Reading, Rows
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.spans.ingest_request import Request
 from fullpass.components.ingest.spans.span_column import span_numbers

@@ -27,8 +27,9 @@ from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.read_rate import ReadRate
 from fullpass.components.ingest.read_tasks import ReadTask, check_tasks, spread
 from fullpass.components.ingest.readers.read_source import columns_of, columns_of_file
-from fullpass.components.ingest.readers.reader import WHOLE, BadRow, EmptyFileError, Reading, RowBatch, text_at
+from fullpass.components.ingest.readers.readable import EmptyFileError
 from fullpass.components.ingest.readers.row_hash import hashes
+from fullpass.components.ingest.readers.rows import WHOLE, BadRow, Reading, RowBatch
 from fullpass.components.ingest.splitting.assign import GAP, NO_SPLIT, columns_of_split
 from fullpass.components.ingest.splitting.hash_runs import HashRun, RunWriter, check_overlaps, count_overlaps
 from fullpass.components.ingest.writing.encode import encode_features, examples, examples_as_bytes
@@ -43,6 +44,7 @@ from fullpass.components.ingest.writing.manifest import (
 from fullpass.components.ingest.writing.record_writer import PENDING, ChunkWriter, JoinChunks, publish
 from fullpass.components.ingest.writing.shards import WrittenChunk
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, ROW_BITS
+from fullpass.preprocessing.values.shown_cells import text_at
 
 _QUARANTINE_SCHEMA = pa.schema(
     {"file": pa.string(), "row": pa.int64(), "column": pa.string(), "reason": pa.string(), "text": pa.string()}

@@ -15,16 +15,11 @@ from fullpass.components.ingest.history.shifted_index import ShiftedIndex
 from fullpass.components.ingest.joins.build_index import build_index
 from fullpass.components.ingest.joins.config import is_joined
 from fullpass.components.ingest.joins.join_index import LOOKUP, JoinIndex, joined_arrays, with_keys
+from fullpass.components.ingest.readers.convert_rows import convert_rows
 from fullpass.components.ingest.readers.read_source import read_rows
-from fullpass.components.ingest.readers.reader import (
-    EmptyFileError,
-    FilePart,
-    Reading,
-    RowBatch,
-    Rows,
-    convert_rows,
-)
+from fullpass.components.ingest.readers.readable import EmptyFileError
 from fullpass.components.ingest.readers.row_hash import contents, hashes
+from fullpass.components.ingest.readers.rows import FilePart, Reading, RowBatch, Rows
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.spans.ingest_request import Request, SpanRequest
 from fullpass.components.ingest.spans.span_column import rows_of_span, rows_without_span, span_numbers

@@ -7,7 +7,7 @@ from typing import Any
 import apache_beam as beam
 
 from fullpass.components.ingest.readers.read_source import parts_of
-from fullpass.components.ingest.readers.reader import PART_BYTES, WHOLE, FilePart
+from fullpass.components.ingest.readers.rows import PART_BYTES, WHOLE, FilePart
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.sources.formats import Source
 

@@ -12,19 +12,10 @@ from fullpass.base.errors import UserError, did_you_mean, listed
 from fullpass.components.ingest.history.event_index import EventIndex, with_lists
 from fullpass.components.ingest.joins.config import Join, is_joined, joined_columns
 from fullpass.components.ingest.joins.join_index import JoinIndex, joined_arrays
+from fullpass.components.ingest.readers.convert_rows import convert_rows
 from fullpass.components.ingest.readers.read_source import columns_of, columns_of_file, read_rows
-from fullpass.components.ingest.readers.reader import (
-    WHOLE,
-    BadRow,
-    FilePart,
-    Reading,
-    RowBatch,
-    Rows,
-    bounded,
-    check_columns,
-    convert_rows,
-    numbered,
-)
+from fullpass.components.ingest.readers.readable import check_columns
+from fullpass.components.ingest.readers.rows import WHOLE, BadRow, FilePart, Reading, RowBatch, Rows, bounded, numbered
 from fullpass.components.ingest.readers.tables import columns_of_schema as names_in
 from fullpass.components.ingest.readers.tables import with_fields
 from fullpass.components.ingest.sources.config import CsvSource

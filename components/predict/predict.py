@@ -18,7 +18,7 @@ from fullpass.base.errors import UserError, listed
 from fullpass.base.files import named_errors, pending_file
 from fullpass.components.ingest.history.event_index import EventIndex
 from fullpass.components.ingest.joins.join_index import JoinIndex
-from fullpass.components.ingest.readers.reader import BadRow
+from fullpass.components.ingest.readers.rows import BadRow
 from fullpass.components.pages import notebook_html as html
 from fullpass.components.predict.explain import explain
 from fullpass.components.predict.input_rows import InputBatch, InputRows, TableRows

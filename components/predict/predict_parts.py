@@ -24,7 +24,7 @@ from fullpass.base.folders import Folder
 from fullpass.base.json_text import to_json_text
 from fullpass.components.ingest.read_tasks import ReadTask, check_tasks, spread
 from fullpass.components.ingest.readers.crashes import worker_ended_text
-from fullpass.components.ingest.readers.reader import BadRow
+from fullpass.components.ingest.readers.rows import BadRow
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.predict.input_rows import InputRows
 from fullpass.components.predict.input_source import InputSource, input_files, input_source

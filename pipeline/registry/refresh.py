@@ -20,7 +20,7 @@ from fullpass.base.errors import UserError, listed
 from fullpass.base.users import user_and_host
 from fullpass.components.ingest.joins.build_index import build_index
 from fullpass.components.ingest.joins.join_index import LOOKUP, JoinIndex, joined_arrays, with_keys
-from fullpass.components.ingest.readers.reader import Reading, Rows, numbered
+from fullpass.components.ingest.readers.rows import Reading, Rows, numbered
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.spans.joined_tables import find_tables
 from fullpass.components.parity.compare import ParityComparison, Tolerance, check_parity, compare_rows

@@ -1,7 +1,7 @@
 """Converts `beam:` of the YAML to Beam's command line arguments."""
 
 from fullpass.base.processes import usable_cores
-from fullpass.components.ingest.readers.reader import PART_BYTES
+from fullpass.components.ingest.readers.rows import PART_BYTES
 from fullpass.pipeline.config import BeamConfig
 from fullpass.preprocessing.internals.prism import without_prism
 

@@ -88,6 +88,18 @@ def length_mismatch(lists: Sequence[pa.Array]) -> np.ndarray:
     return (lengths != lengths[0]).any(axis=0)
 
 
+def not_rising(lists: pa.Array) -> np.ndarray:
+    """Returns whether a number of a list is below 0, larger than the one before it, or behind a missing one.
+
+    Missing ones at the end pad the list.
+    """
+    numbers, of_row = flatten(lists).to_numpy(zero_copy_only=False), np.repeat(np.arange(len(lists)), lengths_of(lists))
+    wrong = numbers < 0
+    falls = (numbers[1:] <= numbers[:-1]) | np.isnan(numbers[1:])
+    wrong[1:] |= ~falls & (of_row[1:] == of_row[:-1])
+    return np.bincount(of_row[wrong], minlength=len(lists)) > 0
+
+
 def lists_of_lengths(values: pa.Array, lengths: np.ndarray, missing: np.ndarray | None = None) -> pa.Array:
     """Returns values as large lists of these lengths; null where `missing`, bool [rows], by default where empty."""
     ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

@@ -24,7 +24,7 @@ from fullpass.components.ingest.joins.join_index import (
     local_copy,
     times_of,
 )
-from fullpass.components.ingest.readers.reader import Reading, RowBatch, Rows
+from fullpass.components.ingest.readers.rows import Reading, RowBatch, Rows
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.features.forecast import ShiftedLabel
 from fullpass.preprocessing.features.history import History

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from fullpass.components.ingest.joins.join_index import Keys
-from fullpass.components.ingest.readers.reader import Reading, Rows
+from fullpass.components.ingest.readers.rows import Reading, Rows
 from fullpass.preprocessing.expressions.syntax_tree import AGE
 from fullpass.preprocessing.features.history import History
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fullpass.components.ingest.history.event_index import keys_and_times, opened_index
-from fullpass.components.ingest.readers.reader import Reading, Rows
+from fullpass.components.ingest.readers.rows import Reading, Rows
 from fullpass.preprocessing.features.forecast import ShiftedLabel
 from fullpass.preprocessing.values.arrow_text import null_where
 from fullpass.preprocessing.values.raw_text import RawText

@@ -35,15 +35,10 @@ from fullpass.components.ingest.joins.join_index import (
     times_of,
 )
 from fullpass.components.ingest.joins.tables import Tables, of_join
+from fullpass.components.ingest.readers.convert_rows import convert_rows
 from fullpass.components.ingest.readers.read_source import columns_of, columns_of_file, parts_of, read_rows
-from fullpass.components.ingest.readers.reader import (
-    BadRowCount,
-    EmptyFileError,
-    Reading,
-    Rows,
-    check_columns,
-    convert_rows,
-)
+from fullpass.components.ingest.readers.readable import EmptyFileError, check_columns
+from fullpass.components.ingest.readers.rows import BadRowCount, Reading, Rows
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.byte_batches import byte_ranges

@@ -22,7 +22,8 @@ import pyarrow.compute as pc
 from fullpass.base.errors import prefix_errors
 from fullpass.base.files import is_address
 from fullpass.components.ingest.joins.config import AsOf, Join
-from fullpass.components.ingest.readers.reader import BATCH_ROWS, Reading, Rows, convert_rows, text_at
+from fullpass.components.ingest.readers.convert_rows import convert_rows
+from fullpass.components.ingest.readers.rows import BATCH_ROWS, Reading, Rows
 from fullpass.components.ingest.writing.manifest import JoinCount
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.dates.read_dates import read_dates
@@ -31,6 +32,7 @@ from fullpass.preprocessing.values.byte_batches import byte_ranges, row_bytes
 from fullpass.preprocessing.values.convert import Converted, convert_raw
 from fullpass.preprocessing.values.raw_text import RawText
 from fullpass.preprocessing.values.row_keys import KEY_MARK, is_key_text
+from fullpass.preprocessing.values.shown_cells import text_at
 
 FIRST, SECOND, TIME, VALUES, BYTES = "hash-1.uint64", "hash-2.uint64", "known-at.int64", "values.arrow", "bytes.int64"
 """Files of an index: both halves of the hashes of the keys, microseconds since 1970 UTC, the columns, and their bytes.

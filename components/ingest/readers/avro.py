@@ -6,14 +6,9 @@ from typing import Any
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.objects import rows_from_dicts
-from fullpass.components.ingest.readers.reader import (
-    FileReader,
-    Reading,
-    Rows,
-    load_package,
-    numbered_batches,
-    readable,
-)
+from fullpass.components.ingest.readers.readable import load_package, readable
+from fullpass.components.ingest.readers.reader import FileReader
+from fullpass.components.ingest.readers.rows import Reading, Rows, numbered_batches
 from fullpass.components.ingest.sources.config import AvroSource
 from fullpass.components.ingest.sources.storage import open_binary
 from fullpass.preprocessing.values.byte_batches import object_bytes

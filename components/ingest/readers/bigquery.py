@@ -8,7 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.readers.reader import Reader, Reading, Rows, check_columns, load_package
+from fullpass.components.ingest.readers.readable import check_columns, load_package
+from fullpass.components.ingest.readers.reader import Reader
+from fullpass.components.ingest.readers.rows import Reading, Rows
 from fullpass.components.ingest.readers.tables import columns_of_schema, rows_of_tables
 from fullpass.components.ingest.sources.config import BigQuerySource
 from fullpass.components.ingest.sources.files import Resolve, SourceFile, inputs_by_split, unknown_version

@@ -21,16 +21,9 @@ from fullpass.components.ingest.readers.csv_records import (
     records_of_block,
 )
 from fullpass.components.ingest.readers.lines import TOO_LONG, chunks, is_utf8, line_parts, without_first_lines
-from fullpass.components.ingest.readers.reader import (
-    WHOLE,
-    EmptyFileError,
-    FilePart,
-    FileReader,
-    Reading,
-    Rows,
-    planned,
-    readable,
-)
+from fullpass.components.ingest.readers.readable import EmptyFileError, readable
+from fullpass.components.ingest.readers.reader import FileReader
+from fullpass.components.ingest.readers.rows import WHOLE, FilePart, Reading, Rows, planned
 from fullpass.components.ingest.sources.config import CsvSource
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.sources.storage import state_of

@@ -18,16 +18,9 @@ import pyarrow as pa
 
 from fullpass.base.errors import UserError, did_you_mean
 from fullpass.components.ingest.readers.csv import joined_names
-from fullpass.components.ingest.readers.reader import (
-    BATCH_ROWS,
-    EmptyFileError,
-    FileReader,
-    Reading,
-    Rows,
-    load_package,
-    readable,
-    select_rows,
-)
+from fullpass.components.ingest.readers.readable import EmptyFileError, load_package, readable
+from fullpass.components.ingest.readers.reader import FileReader
+from fullpass.components.ingest.readers.rows import BATCH_ROWS, Reading, Rows, select_rows
 from fullpass.components.ingest.sources.config import ExcelSource
 from fullpass.components.ingest.sources.storage import open_raw
 from fullpass.preprocessing.values.byte_batches import gather

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fullpass.components.ingest.readers.objects import rows_from_dicts
-from fullpass.components.ingest.readers.reader import PART_BYTES, FilePart, Reading, Rows
+from fullpass.components.ingest.readers.rows import PART_BYTES, FilePart, Reading, Rows
 from fullpass.components.ingest.sources.storage import Found, digest_of, find
 
 _BATCH_BYTES = 16 << 20

@@ -9,7 +9,9 @@ import pyarrow as pa
 from fullpass.base.errors import UserError, prefix_errors
 from fullpass.base.user_modules import import_function, own_code
 from fullpass.components.ingest.readers.objects import table_of, table_of_all_columns
-from fullpass.components.ingest.readers.reader import BATCH_ROWS, Reader, Reading, Rows, check_columns, numbered
+from fullpass.components.ingest.readers.readable import check_columns
+from fullpass.components.ingest.readers.reader import Reader
+from fullpass.components.ingest.readers.rows import BATCH_ROWS, Reading, Rows, numbered
 from fullpass.components.ingest.readers.tables import columns_of_schema, only_columns, validated
 from fullpass.components.ingest.sources.config import ModuleSource
 from fullpass.components.ingest.sources.files import Resolve, SourceFile, inputs_by_split, unknown_version

@@ -16,16 +16,9 @@ import numpy as np
 from fullpass.base.files import is_address
 from fullpass.components.ingest.readers.csv import CsvReader
 from fullpass.components.ingest.readers.folders import file_rows, folder_parts, folder_rows
-from fullpass.components.ingest.readers.reader import (
-    FilePart,
-    FileReader,
-    Reader,
-    Reading,
-    Rows,
-    check_columns,
-    load_package,
-    planned,
-)
+from fullpass.components.ingest.readers.readable import check_columns, load_package
+from fullpass.components.ingest.readers.reader import FileReader, Reader
+from fullpass.components.ingest.readers.rows import FilePart, Reading, Rows, planned
 from fullpass.components.ingest.readers.tables import ParquetReader
 from fullpass.components.ingest.sources.config import CsvSource, Decoded, ImagesSource, ParquetSource
 from fullpass.components.ingest.sources.files import Resolve, SourceFile, find_folders

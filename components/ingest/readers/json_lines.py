@@ -9,7 +9,9 @@ from typing import Any
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.lines import line_parts, parsed_lines
 from fullpass.components.ingest.readers.objects import rows_from_dicts
-from fullpass.components.ingest.readers.reader import FilePart, FileReader, Reading, Rows, readable
+from fullpass.components.ingest.readers.readable import readable
+from fullpass.components.ingest.readers.reader import FileReader
+from fullpass.components.ingest.readers.rows import FilePart, Reading, Rows
 from fullpass.components.ingest.sources.config import JsonLinesSource
 from fullpass.components.ingest.sources.storage import open_binary
 

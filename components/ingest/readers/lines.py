@@ -9,7 +9,7 @@ from typing import IO, TypeVar
 
 import numpy as np
 
-from fullpass.components.ingest.readers.reader import BATCH_ROWS, PART_BYTES, WHOLE, FilePart, Reading, planned
+from fullpass.components.ingest.readers.rows import BATCH_ROWS, PART_BYTES, WHOLE, FilePart, Reading, planned
 from fullpass.components.ingest.sources.storage import is_compressed, open_binary, open_raw, state_of
 from fullpass.preprocessing.values.byte_batches import gather
 

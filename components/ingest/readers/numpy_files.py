@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.readers.reader import BATCH_ROWS, FileReader, Reading, Rows, readable, select_rows
+from fullpass.components.ingest.readers.readable import readable
+from fullpass.components.ingest.readers.reader import FileReader
+from fullpass.components.ingest.readers.rows import BATCH_ROWS, Reading, Rows, select_rows
 from fullpass.components.ingest.sources.config import NumpySource
 from fullpass.components.ingest.sources.storage import open_raw
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fullpass.components.ingest.readers.reader import Reading, Rows
 from fullpass.components.ingest.readers.row_hash import table_of_dicts
+from fullpass.components.ingest.readers.rows import Reading, Rows
 from fullpass.preprocessing.values.arrow_text import to_text
 
 

@@ -11,15 +11,9 @@ from google.protobuf.message import DecodeError, Message
 
 from fullpass.base.errors import UserError, did_you_mean
 from fullpass.components.ingest.readers.objects import array_of
-from fullpass.components.ingest.readers.reader import (
-    Reader,
-    Reading,
-    Rows,
-    check_columns,
-    numbered_batches,
-    readable,
-    select_rows,
-)
+from fullpass.components.ingest.readers.readable import check_columns, readable
+from fullpass.components.ingest.readers.reader import Reader
+from fullpass.components.ingest.readers.rows import Reading, Rows, numbered_batches, select_rows
 from fullpass.components.ingest.readers.tfrecord import parsed_messages
 from fullpass.components.ingest.sources.config import ProtoSource
 from fullpass.components.ingest.sources.files import Resolve, SourceFile, nearby

@@ -9,7 +9,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from fullpass.components.ingest.readers.crashes import run_in_fork
-from fullpass.components.ingest.readers.reader import FilePart, Reader, Reading, Rows, bounded
+from fullpass.components.ingest.readers.reader import Reader
+from fullpass.components.ingest.readers.rows import FilePart, Reading, Rows, bounded
 from fullpass.components.ingest.sources.config import BaseSource, FileSource
 from fullpass.components.ingest.sources.files import Resolve, SourceFile
 from fullpass.components.ingest.sources.formats import FORMATS

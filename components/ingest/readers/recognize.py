@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 
 from fullpass.components.ingest.readers.excel import is_workbook
-from fullpass.components.ingest.readers.reader import readable
+from fullpass.components.ingest.readers.readable import readable
 from fullpass.components.ingest.sources.config import FileSource
 from fullpass.components.ingest.sources.formats import FORMATS, LINES, TOLD_FORMATS, is_json
 from fullpass.components.ingest.sources.storage import open_binary, open_raw, suffix_of

@@ -12,17 +12,9 @@ import pyarrow as pa
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.objects import array_of
-from fullpass.components.ingest.readers.reader import (
-    WHOLE,
-    FilePart,
-    Reader,
-    Reading,
-    Rows,
-    check_columns,
-    load_package,
-    numbered_batches,
-    select_rows,
-)
+from fullpass.components.ingest.readers.readable import check_columns, load_package
+from fullpass.components.ingest.readers.reader import Reader
+from fullpass.components.ingest.readers.rows import WHOLE, FilePart, Reading, Rows, numbered_batches, select_rows
 from fullpass.components.ingest.sources.config import SqlSource
 from fullpass.components.ingest.sources.files import Resolve, SourceFile, inputs_by_split, nearby, unknown_version
 from fullpass.components.ingest.sources.storage import version_of

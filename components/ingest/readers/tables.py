@@ -15,18 +15,9 @@ import pyarrow.orc
 import pyarrow.parquet
 
 from fullpass.base.files import is_address
-from fullpass.components.ingest.readers.reader import (
-    BATCH_ROWS,
-    PART_BYTES,
-    FilePart,
-    Reader,
-    Reading,
-    Rows,
-    check_columns,
-    numbered,
-    planned,
-    readable,
-)
+from fullpass.components.ingest.readers.readable import check_columns, readable
+from fullpass.components.ingest.readers.reader import Reader
+from fullpass.components.ingest.readers.rows import BATCH_ROWS, PART_BYTES, FilePart, Reading, Rows, numbered, planned
 from fullpass.components.ingest.sources.config import FileSource
 from fullpass.components.ingest.sources.storage import open_raw, state_of
 from fullpass.preprocessing.values.byte_batches import BATCH_BYTES, gather

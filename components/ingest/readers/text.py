@@ -6,7 +6,8 @@ import pyarrow as pa
 
 from fullpass.components.ingest.readers.folders import folder_parts, folder_rows
 from fullpass.components.ingest.readers.lines import is_utf8, line_parts, parsed_lines
-from fullpass.components.ingest.readers.reader import WHOLE, FilePart, FileReader, Reading, Rows, planned, select_rows
+from fullpass.components.ingest.readers.reader import FileReader
+from fullpass.components.ingest.readers.rows import WHOLE, FilePart, Reading, Rows, planned, select_rows
 from fullpass.components.ingest.sources.config import TextSource
 from fullpass.components.ingest.sources.files import Resolve, SourceFile, find_folders
 from fullpass.components.ingest.sources.storage import Found, open_binary, state_of

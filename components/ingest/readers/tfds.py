@@ -10,15 +10,9 @@ import pyarrow as pa
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.objects import array_of
-from fullpass.components.ingest.readers.reader import (
-    FileReader,
-    Reading,
-    Rows,
-    load_package,
-    numbered_batches,
-    readable,
-    select_rows,
-)
+from fullpass.components.ingest.readers.readable import load_package, readable
+from fullpass.components.ingest.readers.reader import FileReader
+from fullpass.components.ingest.readers.rows import Reading, Rows, numbered_batches, select_rows
 from fullpass.components.ingest.sources.config import TfdsSource
 from fullpass.components.ingest.sources.files import Resolve, SourceFile, inputs_by_split
 from fullpass.components.ingest.sources.storage import digest_of, find, open_raw

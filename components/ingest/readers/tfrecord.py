@@ -10,7 +10,9 @@ import pyarrow.compute as pc
 from google.protobuf.message import DecodeError
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.readers.reader import FileReader, Reading, Rows, numbered_batches, readable
+from fullpass.components.ingest.readers.readable import readable
+from fullpass.components.ingest.readers.reader import FileReader
+from fullpass.components.ingest.readers.rows import Reading, Rows, numbered_batches
 from fullpass.components.ingest.sources.config import TfRecordSource
 from fullpass.components.ingest.sources.storage import open_binary
 from fullpass.preprocessing.values.arrow_text import to_text

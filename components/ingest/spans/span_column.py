@@ -22,14 +22,15 @@ from fullpass.base import state_file
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import SpanColumn
 from fullpass.components.ingest.readers.read_source import parts_of, read_rows, run_in_fork_if_native
-from fullpass.components.ingest.readers.reader import Reading, Rows, text_at
 from fullpass.components.ingest.readers.row_hash import contents, hashes
+from fullpass.components.ingest.readers.rows import Reading, Rows
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.sources.formats import Source
 from fullpass.components.ingest.spans.span_pattern import number_of, spans_of
 from fullpass.components.ingest.splitting.assign import cell_tokens
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.dates.read_dates import read_dates
+from fullpass.preprocessing.values.shown_cells import text_at
 
 NO_SPAN = np.iinfo(np.int64).min
 """Span number of a row whose cell contains no span."""

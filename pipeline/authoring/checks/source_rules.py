@@ -10,7 +10,7 @@ from fullpass.components.ingest.joins.config import joined_columns
 from fullpass.components.ingest.joins.tables import of_join
 from fullpass.components.ingest.readers.bigquery import has_credentials
 from fullpass.components.ingest.readers.read_source import columns_of
-from fullpass.components.ingest.readers.reader import EmptyFileError
+from fullpass.components.ingest.readers.readable import EmptyFileError
 from fullpass.components.ingest.readers.recognize import contradiction, look_at
 from fullpass.components.ingest.sources.config import BigQuerySource, CsvSource, FileSource, Paths
 from fullpass.components.ingest.sources.files import SourceFile

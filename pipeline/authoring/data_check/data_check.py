@@ -12,7 +12,7 @@ from fullpass.base.errors import did_you_mean, listed
 from fullpass.base.user_modules import use_modules_of
 from fullpass.components.ingest.joins.config import is_joined
 from fullpass.components.ingest.readers.read_source import columns_of, columns_of_file
-from fullpass.components.ingest.readers.reader import EmptyFileError
+from fullpass.components.ingest.readers.readable import EmptyFileError
 from fullpass.components.ingest.sources.config import CsvSource
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.sources.formats import Source

@@ -13,7 +13,7 @@ from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import DataConfig
 from fullpass.components.ingest.readers.csv_records import one_record_per_line
 from fullpass.components.ingest.readers.read_source import parts_of, read_rows, run_in_fork_if_native
-from fullpass.components.ingest.readers.reader import WHOLE, BadRow, FilePart, Reading
+from fullpass.components.ingest.readers.rows import WHOLE, BadRow, FilePart, Reading
 from fullpass.components.ingest.sources.config import CsvSource
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.sources.formats import FORMATS, Source

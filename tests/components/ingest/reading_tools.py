@@ -8,7 +8,7 @@ import pyarrow as pa
 from fullpass.components.ingest.config import DataConfig, IngestConfig
 from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.readers.read_source import find_inputs, parts_of, read_rows
-from fullpass.components.ingest.readers.reader import Reading
+from fullpass.components.ingest.readers.rows import Reading
 from fullpass.components.ingest.sources.files import SourceFile, resolve_path
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request
 from fullpass.components.ingest.spans.spans import find_window

@@ -13,7 +13,7 @@ from fullpass.components.ingest.events_pass import with_histories
 from fullpass.components.ingest.history import event_index, recomputed
 from fullpass.components.ingest.ingest import finish_ingestion, ingest_files
 from fullpass.components.ingest.ingestion import ingestion_of, with_joins
-from fullpass.components.ingest.readers.reader import WHOLE
+from fullpass.components.ingest.readers.rows import WHOLE
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, read_request
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.internals.beam_internals import local_pipeline

@@ -24,7 +24,8 @@ READER = '''"""Reads text in columns of fixed width."""
 
 from fullpass.components.ingest.readers.lines import parsed_lines
 from fullpass.components.ingest.readers.objects import rows_from_dicts
-from fullpass.components.ingest.readers.reader import Reader, check_columns, readable
+from fullpass.components.ingest.readers.readable import check_columns, readable
+from fullpass.components.ingest.readers.reader import Reader
 
 
 class FixedReader(Reader):
@@ -62,7 +63,7 @@ import json
 from pathlib import Path
 
 from fullpass.components.ingest.readers.read_source import find_inputs, read_rows
-from fullpass.components.ingest.readers.reader import Reading
+from fullpass.components.ingest.readers.rows import Reading
 from fullpass.components.predict.input_source import input_source
 from fullpass.pipeline.authoring.checks.check import check
 from fullpass.pipeline.authoring.data_check.data_check import check_data

@@ -10,7 +10,7 @@ from fullpass.base import progress
 from fullpass.components.ingest import read_rate
 from fullpass.components.ingest.read_rate import ReadRate
 from fullpass.components.ingest.readers.read_source import parts_of, read_rows
-from fullpass.components.ingest.readers.reader import Reading
+from fullpass.components.ingest.readers.rows import Reading
 from fullpass.components.ingest.sources.config import CsvSource, ParquetSource
 from fullpass.components.ingest.sources.files import SourceFile
 from tests.components.ingest.reading_tools import raw

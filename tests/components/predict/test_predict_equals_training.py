@@ -23,7 +23,7 @@ from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.read_rate import ReadRate
 from fullpass.components.ingest.read_tasks import ReadTask
 from fullpass.components.ingest.readers.read_source import find_inputs
-from fullpass.components.ingest.readers.reader import WHOLE
+from fullpass.components.ingest.readers.rows import WHOLE
 from fullpass.components.ingest.sources.files import resolve_path
 from fullpass.components.ingest.sources.formats import Source
 from fullpass.preprocessing.columns.compute_at import raw_name

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.readers.reader import BadRow
+from fullpass.components.ingest.readers.rows import BadRow
 from fullpass.components.predict.predict import Quarantine
 from fullpass.components.predict.write_tables import format_to_write, write_tables
 from tests.base.full_disk import full_after

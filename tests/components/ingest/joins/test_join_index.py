@@ -14,7 +14,7 @@ from fullpass.components.ingest.ingestion import Ingestion, with_joins
 from fullpass.components.ingest.joins import build_index
 from fullpass.components.ingest.joins.join_index import StoredColumns
 from fullpass.components.ingest.readers.read_source import find_inputs
-from fullpass.components.ingest.readers.reader import WHOLE
+from fullpass.components.ingest.readers.rows import WHOLE
 from fullpass.components.ingest.sources.files import resolve_path
 from fullpass.components.ingest.spans.ingest_request import Request
 from fullpass.components.ingest.spans.joined_tables import find_tables

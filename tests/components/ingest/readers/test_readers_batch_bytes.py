@@ -11,7 +11,7 @@ import pytest
 from google.protobuf import descriptor_pb2, wrappers_pb2
 
 from fullpass.components.ingest.readers.read_source import parts_of, read_rows
-from fullpass.components.ingest.readers.reader import Reading
+from fullpass.components.ingest.readers.rows import Reading
 from fullpass.components.ingest.sources.config import ParquetSource
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.preprocessing.columns.raw_columns import RawColumn

@@ -15,7 +15,7 @@ from fullpass.base.errors import UserError
 from fullpass.components.ingest.config import DataConfig
 from fullpass.components.ingest.readers import lines
 from fullpass.components.ingest.readers.read_source import find_inputs, parts_of, read_rows
-from fullpass.components.ingest.readers.reader import Reading
+from fullpass.components.ingest.readers.rows import Reading
 from fullpass.components.ingest.sources.config import (
     CsvSource,
     ExcelSource,

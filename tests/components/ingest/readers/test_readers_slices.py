@@ -10,8 +10,8 @@ import pytest
 from google.protobuf import descriptor_pb2, wrappers_pb2
 
 from fullpass.components.ingest.readers.read_source import parts_of, read_rows
-from fullpass.components.ingest.readers.reader import Reading
 from fullpass.components.ingest.readers.row_hash import contents
+from fullpass.components.ingest.readers.rows import Reading
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.byte_batches import cut_batch

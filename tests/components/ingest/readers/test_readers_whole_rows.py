@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from fullpass.components.ingest.readers.read_source import parts_of, read_rows
-from fullpass.components.ingest.readers.reader import Reading
 from fullpass.components.ingest.readers.row_hash import contents, hashes
+from fullpass.components.ingest.readers.rows import Reading
 from fullpass.components.ingest.sources.config import CsvSource, TextSource
 from fullpass.components.ingest.sources.files import SourceFile
 from tests.components.ingest.reading_tools import raw

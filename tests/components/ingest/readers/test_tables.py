@@ -14,9 +14,10 @@ import pytest
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers import tables
 from fullpass.components.ingest.readers.avro import AvroReader
+from fullpass.components.ingest.readers.convert_rows import convert_rows
 from fullpass.components.ingest.readers.read_source import parts_of, read_rows
-from fullpass.components.ingest.readers.reader import Reading, convert_rows
 from fullpass.components.ingest.readers.row_hash import contents, hashes
+from fullpass.components.ingest.readers.rows import Reading
 from fullpass.components.ingest.sources.config import ArrowSource, AvroSource, NumpySource, OrcSource, ParquetSource
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.preprocessing.columns.raw_columns import RawColumn

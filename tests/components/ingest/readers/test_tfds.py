@@ -10,7 +10,7 @@ from PIL import Image
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.read_source import columns_of
 from fullpass.components.ingest.readers.read_source import read_rows as read_source
-from fullpass.components.ingest.readers.reader import Reading
+from fullpass.components.ingest.readers.rows import Reading
 from fullpass.components.ingest.sources.config import TfdsSource
 from fullpass.components.ingest.sources.files import fingerprint
 from tests.components.ingest.reading_tools import inputs, raw, read_input
