@@ -40,8 +40,8 @@ if TYPE_CHECKING:
         versions,
     )
     from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem
+    from fullpass.pipeline.record.outcome import Outcome
     from fullpass.pipeline.registry.list_versions import Version
-    from fullpass.pipeline.running.outcome import Outcome
 
 __all__ = [
     "ConfigError",
@@ -72,7 +72,7 @@ _API = "fullpass.pipeline.api"
 _MODULES = dict.fromkeys(__all__, _API) | {
     "ConfigError": "fullpass.pipeline.authoring.loading.problems",
     "Exported": "fullpass.components.predict.predict",
-    "Outcome": "fullpass.pipeline.running.outcome",
+    "Outcome": "fullpass.pipeline.record.outcome",
     "Problem": "fullpass.pipeline.authoring.loading.problems",
     "UserError": "fullpass.base.errors",
     "Version": "fullpass.pipeline.registry.list_versions",

@@ -28,13 +28,13 @@ from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem
 from fullpass.pipeline.authoring.show_config import with_table
 from fullpass.pipeline.frames import Rows, as_arrow, concatenated, like, to_parquet, write_parquet
 from fullpass.pipeline.printing import print_text
+from fullpass.pipeline.record.outcome import Outcome
 from fullpass.pipeline.registry.list_versions import Version, read_versions
 from fullpass.pipeline.registry.locate_model import pushed_to
 from fullpass.pipeline.registry.root_page import write_pages_of
 from fullpass.pipeline.root.check import claim_root
 from fullpass.pipeline.root.layout import SUMMARY, RootLayout, pipeline_root, served_folder
 from fullpass.pipeline.running.execution.display import NotebookDisplay, in_notebook
-from fullpass.pipeline.running.outcome import Outcome
 from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.startup import set_environment
 from fullpass.pipeline.transform import Transform

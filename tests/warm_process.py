@@ -45,7 +45,7 @@ IMPORTED = (
     "fullpass.pipeline.running.execution.display",
     "fullpass.pipeline.running.execution.runner",
     "fullpass.pipeline.running.run_outcome",
-    "fullpass.pipeline.running.run_summary",
+    "fullpass.pipeline.record.run_summary",
     "fullpass.trainer.run_fn",
     "fullpass.components.report.component",
     "tensorflow_data_validation",

@@ -30,7 +30,7 @@ from fullpass.kubeflow.page_outputs import PageOutput, page_outputs
 from fullpass.kubeflow.protocol import Json
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.user_code import user_functions
-from fullpass.pipeline.running.record_provenance import config_facts
+from fullpass.pipeline.record.provenance import config_facts
 
 
 def class_path(artifact: type[types.Artifact]) -> str:

@@ -162,7 +162,7 @@ def provide_run_facts(variables: Mapping[str, str], task: ExecutorInput, folder:
     if text is None:
         return
     # Imported late: containers without these facts do not need the classes of the whole config.
-    from fullpass.pipeline.running.record_provenance import code_facts, write_run_facts
+    from fullpass.pipeline.record.provenance import code_facts, write_run_facts
 
     facts = unpack(text)
     code = code_facts(facts["functions"], variables.get(COMMIT_VARIABLE))

@@ -25,8 +25,8 @@ from fullpass.kubeflow.protocol import OUTCOMES_VARIABLE, SENT
 from fullpass.kubeflow.runtime.executor_input import ExecutorInput, Outputs
 from fullpass.pipeline.config import Event, Hook
 from fullpass.pipeline.exit_codes import OUTCOME_CODES
+from fullpass.pipeline.record.notifications import Payload, event_text, notify
 from fullpass.pipeline.running.execution import failure
-from fullpass.pipeline.running.notifications import Payload, event_text, notify
 
 _GATE = "DataGate"
 _END, _WINDOW, _FAILED = "end.json", "window.json", "failed-"

@@ -27,7 +27,8 @@ from fullpass.pipeline import options
 from fullpass.pipeline.authoring.checks.check import load_checked
 from fullpass.pipeline.authoring.loading.load import YAML_ENDINGS, Loaded, load
 from fullpass.pipeline.printing import console, print_data, print_text, simple_table
-from fullpass.pipeline.registry import list_runs, list_versions
+from fullpass.pipeline.record import list_runs
+from fullpass.pipeline.registry import list_versions
 from fullpass.pipeline.registry.compared_model import find_model
 from fullpass.pipeline.registry.locate_model import find_export, pushed_to, read_lineage, tree
 from fullpass.pipeline.registry.retention.collect import Freed, NextRun, collect

@@ -22,8 +22,8 @@ from fullpass.components.pages.render import render_page
 from fullpass.components.report.classes import ShownClasses, classes_section, curve_charts
 from fullpass.components.report.regression import ShownErrors, errors_section
 from fullpass.pipeline.printing import simple_table
+from fullpass.pipeline.record.config_diff import Change, Settings, differences
 from fullpass.pipeline.registry.compared_model import ComparedModel, find_model
-from fullpass.pipeline.registry.config_diff import Change, Settings, differences
 
 if TYPE_CHECKING:
     import pandas as pd

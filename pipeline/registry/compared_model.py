@@ -17,10 +17,10 @@ from fullpass.components.push.push import SERVING
 from fullpass.pipeline.authoring.loading.load import YAML_ENDINGS, load
 from fullpass.pipeline.authoring.loading.yaml_tree import read_yaml
 from fullpass.pipeline.config import PipelineConfig
-from fullpass.pipeline.registry.list_runs import recorded_runs
+from fullpass.pipeline.record.list_runs import recorded_runs
+from fullpass.pipeline.record.provenance import RUN_FACTS_FILE, config_hash
 from fullpass.pipeline.registry.locate_model import find_export, lineage_at, recorded_as
 from fullpass.pipeline.root.layout import SUMMARY, RootLayout, pipeline_root
-from fullpass.pipeline.running.record_provenance import RUN_FACTS_FILE, config_hash
 from fullpass.pipeline.startup import noise_to
 from fullpass.preprocessing.columns.raw_columns import RawColumn, raw_columns
 from fullpass.trainer.export.export_files import verify_export

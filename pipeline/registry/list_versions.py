@@ -16,7 +16,7 @@ from fullpass.base.state_file import READ_BYTES
 from fullpass.components.pages import notebook_html as html
 from fullpass.components.push import push
 from fullpass.pipeline.printing import simple_table
-from fullpass.pipeline.registry.config_diff import Settings
+from fullpass.pipeline.record.config_diff import Settings
 
 _SHOWN_METRICS = 3
 _STYLES = {"served": "green", "put aside": "dim"}

@@ -20,8 +20,8 @@ from fullpass.components.pages.render import render_page
 from fullpass.components.push.push import pipeline_of
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.printing import report_errors
-from fullpass.pipeline.registry.list_runs import ListedRun, read_runs
-from fullpass.pipeline.registry.list_runs import run_cells as run_cells
+from fullpass.pipeline.record.list_runs import ListedRun, read_runs
+from fullpass.pipeline.record.list_runs import run_cells as run_cells
 from fullpass.pipeline.registry.list_versions import read_versions, rows_note
 from fullpass.pipeline.registry.list_versions import version_cells as version_cells
 from fullpass.pipeline.registry.locate_model import recorded_as

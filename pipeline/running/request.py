@@ -30,7 +30,7 @@ class RunRequest:
         wait: Wait for another run on the same root, instead of refusing.
         summary: File for a copy of the JSON summary, which is also written beside the logs.
         events: Whether to print the events of the nodes for the process that started the run
-            (execution/events.py), not for people.
+            (pipeline/record/events.py), not for people.
     """
 
     root: Path | None = None

@@ -19,23 +19,23 @@ from fullpass.pipeline import printing
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.exit_codes import ExitCode
 from fullpass.pipeline.printing import report_errors
+from fullpass.pipeline.record import run_summary
+from fullpass.pipeline.record.events import RunResult, new_run_id
+from fullpass.pipeline.record.history import config_digest
+from fullpass.pipeline.record.notifications import notify
+from fullpass.pipeline.record.provenance import run_facts, write_run_facts
+from fullpass.pipeline.record.run_summary import RunSummary
+from fullpass.pipeline.record.show_summary import print_summary
 from fullpass.pipeline.root import locks
 from fullpass.pipeline.root.check import check_model_folder, check_root, claim_root
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root, served_folder
-from fullpass.pipeline.running import run_summary
 from fullpass.pipeline.running.execution.artifact_checksums import discard_damaged
 from fullpass.pipeline.running.execution.display import display
-from fullpass.pipeline.running.execution.events import RunResult, new_run_id
 from fullpass.pipeline.running.execution.records import outputs_of_node
 from fullpass.pipeline.running.execution.unchanged_run import find_unchanged, inputs_of, record_repeat, write_state
-from fullpass.pipeline.running.history import config_digest
-from fullpass.pipeline.running.notifications import notify
-from fullpass.pipeline.running.record_provenance import run_facts, write_run_facts
 from fullpass.pipeline.running.request import DEFAULTS, RunRequest, node_names
 from fullpass.pipeline.running.run_outcome import FinishedRun, payload_of, record
-from fullpass.pipeline.running.run_summary import RunSummary
 from fullpass.pipeline.running.run_window import run_window
-from fullpass.pipeline.running.show_summary import print_summary
 from fullpass.pipeline.running.tracking.track import track, tracked_run
 from fullpass.pipeline.startup import import_for_nodes, import_frameworks, large_imports, noise_to
 
@@ -91,7 +91,7 @@ class _EndedRun:
 
     Attributes:
         inputs: The digest of its inputs (execution/unchanged_run.py).
-        config: The digest of its settings and of the user's code at its start (history.py).
+        config: The digest of its settings and of the user's code at its start (record/history.py).
     """
 
     window: Window

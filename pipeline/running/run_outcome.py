@@ -12,11 +12,11 @@ from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.config import Event
 from fullpass.pipeline.exit_codes import ExitCode, outcome_of
 from fullpass.pipeline.printing import plain, report_errors
+from fullpass.pipeline.record.events import RunResult, Status
+from fullpass.pipeline.record.history import OCCASION_VARIABLE, RunHistory, RunRecord, data_digest
+from fullpass.pipeline.record.notifications import Payload, event_text
+from fullpass.pipeline.record.run_summary import RunSummary
 from fullpass.pipeline.root.layout import RootLayout
-from fullpass.pipeline.running.execution.events import RunResult, Status
-from fullpass.pipeline.running.history import OCCASION_VARIABLE, RunHistory, RunRecord, data_digest
-from fullpass.pipeline.running.notifications import Payload, event_text
-from fullpass.pipeline.running.run_summary import RunSummary
 
 
 @dataclass(frozen=True)

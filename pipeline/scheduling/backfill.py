@@ -13,9 +13,9 @@ from fullpass.components.ingest.spans.spans import Window, find_window
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.exit_codes import WITH_VERDICT, ExitCode
 from fullpass.pipeline.printing import print_text
+from fullpass.pipeline.record.history import OCCASION_VARIABLE, RunHistory, RunRecord, config_digest, data_digest
 from fullpass.pipeline.root.check import claim_root
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
-from fullpass.pipeline.running.history import OCCASION_VARIABLE, RunHistory, RunRecord, config_digest, data_digest
 from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.running.run_window import run_window
 from fullpass.pipeline.scheduling import run_process

@@ -16,11 +16,11 @@ from fullpass.pipeline.authoring.loading.load import Loaded, load
 from fullpass.pipeline.authoring.loading.problems import ConfigError
 from fullpass.pipeline.exit_codes import OUTCOME_CODES, ExitCode
 from fullpass.pipeline.printing import aligned, print_text
+from fullpass.pipeline.record.history import OCCASION_VARIABLE, OccasionRecord, RunHistory
+from fullpass.pipeline.record.notifications import Payload, notify
 from fullpass.pipeline.root.check import claim_root
 from fullpass.pipeline.root.layout import RUN_LOCK, RootLayout, pipeline_root
 from fullpass.pipeline.root.locks import run_lock
-from fullpass.pipeline.running.history import OCCASION_VARIABLE, OccasionRecord, RunHistory
-from fullpass.pipeline.running.notifications import Payload, notify
 from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.schedule_config import ScheduleConfig
 from fullpass.pipeline.scheduling import run_process

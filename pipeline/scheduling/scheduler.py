@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from fullpass.pipeline.exit_codes import Outcome, outcome_of
-from fullpass.pipeline.running.history import OccasionRecord, RunHistory
+from fullpass.pipeline.record.history import OccasionRecord, RunHistory
 from fullpass.pipeline.schedule_config import Cron, ScheduleConfig
 from fullpass.pipeline.scheduling import due
 from fullpass.pipeline.scheduling.due import Ended, Occasion, SchedulerState, SourceState, Start, Wait

@@ -14,8 +14,8 @@ from fullpass.components.ingest.spans.span_files import Span, path_pattern
 from fullpass.components.ingest.spans.span_pattern import FORMS, SpanPattern, Unit, label_of, parse_span
 from fullpass.components.ingest.spans.spans import Window, find_window, span_unit
 from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.record.history import RunHistory, RunRecord, data_digest
 from fullpass.pipeline.root.layout import RootLayout
-from fullpass.pipeline.running.history import RunHistory, RunRecord, data_digest
 from fullpass.pipeline.scheduling.drift import drift_in_a_process
 from fullpass.pipeline.scheduling.due import SourceState, SpanDrift
 

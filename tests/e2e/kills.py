@@ -18,11 +18,11 @@ from pathlib import Path
 from tfx.orchestration.portable import launcher
 
 from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.record.events import new_run_id
 from fullpass.pipeline.root import locks
 from fullpass.pipeline.root.layout import pipeline_root
 from fullpass.pipeline.running.build import build
 from fullpass.pipeline.running.execution import runner
-from fullpass.pipeline.running.execution.events import new_run_id
 from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.startup import set_environment
 

@@ -19,7 +19,7 @@ from fullpass.kubeflow.protocol import OUTCOMES_VARIABLE
 from fullpass.kubeflow.runtime.executor_input import parse_message
 from fullpass.kubeflow.runtime.outcomes import OutcomeRecords, record_outcome
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.running.record_provenance import config_hash, source_digest
+from fullpass.pipeline.record.provenance import config_hash, source_digest
 from tests import REPOSITORY, warm_process
 from tests.e2e.kubeflow_package import compiled, taxi_lines
 from tests.kubeflow.backend.run import Backend

@@ -16,7 +16,7 @@ from fullpass.components.artifacts import ParityReport
 from fullpass.components.parity.component import Parity
 from fullpass.pipeline.authoring.checks.check import check
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.registry.list_runs import read_runs
+from fullpass.pipeline.record.list_runs import read_runs
 from tests.record_files import read_examples, read_records
 
 pytestmark = pytest.mark.e2e

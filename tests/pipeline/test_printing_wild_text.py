@@ -12,13 +12,13 @@ from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import judge_metrics
 from fullpass.components.evaluation.measured_metrics import MeasuredRows
 from fullpass.pipeline.printing import console
+from fullpass.pipeline.record.events import NodeEnded, NodeResult, RunResult, Status
+from fullpass.pipeline.record.notifications import Payload
+from fullpass.pipeline.record.run_summary import RunSummary
+from fullpass.pipeline.record.show_summary import print_summary
 from fullpass.pipeline.registry import list_versions, locate_model
 from fullpass.pipeline.registry.locate_model import LineageRecord
 from fullpass.pipeline.running.execution.display import display
-from fullpass.pipeline.running.execution.events import NodeEnded, NodeResult, RunResult, Status
-from fullpass.pipeline.running.notifications import Payload
-from fullpass.pipeline.running.run_summary import RunSummary
-from fullpass.pipeline.running.show_summary import print_summary
 
 COMMANDS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 MARKUP = ("[/red]", "[bold", "]", "\\", "[link=x]", ":bug:", "<b>")

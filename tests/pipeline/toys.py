@@ -26,7 +26,7 @@ from tfx.types.standard_artifacts import Examples, Model
 
 from fullpass.base import progress
 from fullpass.base.errors import UserError
-from fullpass.pipeline.running.execution.events import new_run_id
+from fullpass.pipeline.record.events import new_run_id
 from fullpass.pipeline.running.execution.launch import launch
 from fullpass.pipeline.running.execution.metadata_store import LockedMetadata
 from fullpass.pipeline.running.execution.node_process import NodeOutcome

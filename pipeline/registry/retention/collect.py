@@ -20,6 +20,7 @@ from fullpass.base.folders import entries
 from fullpass.components.data_gate import summary_entries
 from fullpass.components.ingest.writing.manifest import QUARANTINE
 from fullpass.components.push.push import pushed_origins
+from fullpass.pipeline.record.history import RunHistory
 from fullpass.pipeline.registry.retention.records import (
     DAY,
     LIVE,
@@ -34,7 +35,6 @@ from fullpass.pipeline.registry.retention.records import (
 from fullpass.pipeline.root.check import check_own_root, check_root
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.root.locks import run_lock
-from fullpass.pipeline.running.history import RunHistory
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from rich.text import Text
 from fullpass.base.progress import Progress
 from fullpass.components.pages import notebook_html as html
 from fullpass.pipeline import printing
-from fullpass.pipeline.running.execution import events
-from fullpass.pipeline.running.execution.events import Listener, NodeResult, RunResult, Status
+from fullpass.pipeline.record import events
+from fullpass.pipeline.record.events import Listener, NodeResult, RunResult, Status
 
 _MIN_RATE_SECONDS = 1.0
 _SECONDS_PER_LINE = 30.0

@@ -15,9 +15,9 @@ from fullpass.components.internals.tfx_internals import (
     pipeline_pb2,
     runner_utils,
 )
+from fullpass.pipeline.record.events import Status
 from fullpass.pipeline.running.execution import failure, input_channels
 from fullpass.pipeline.running.execution.artifact_checksums import record_checksums
-from fullpass.pipeline.running.execution.events import Status
 from fullpass.pipeline.running.execution.node_process import NodeOutcome
 from fullpass.pipeline.running.execution.records import RESOLVER_TYPE
 from fullpass.preprocessing.internals.beam_internals import fail_with_workers, inspect_steps_once, skip_ipython

@@ -81,7 +81,7 @@ class LockedMetadata(metadata.Metadata):
 
 
 def record_run(path: Path, pipeline_name: str, run_id: str, facts: Mapping[str, Any]) -> None:
-    """Records the provenance of a run (pipeline/running/record_provenance.py) on its context, before it starts."""
+    """Records the provenance of a run (pipeline/record/provenance.py) on its context, before it starts."""
     register = context_lib.register_context_if_not_exists
     with LockedMetadata(path) as handle:
         # TFX makes a run a child of its pipeline only if TFX creates the context itself.

@@ -27,8 +27,8 @@ from fullpass.base.processes import end_with_parent, flush_streams, limit_arenas
 from fullpass.base.redact import redact_streams
 from fullpass.components.ingest.readers.crashes import NOTES_VARIABLE, ended_text, noted_files
 from fullpass.pipeline.exit_codes import ExitCode
+from fullpass.pipeline.record.events import NodeResult, Status
 from fullpass.pipeline.running.execution import failure
-from fullpass.pipeline.running.execution.events import NodeResult, Status
 
 GRACE_SECONDS = 10.0
 """Seconds between the request to stop a node and its kill."""

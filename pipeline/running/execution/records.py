@@ -14,8 +14,8 @@ from fullpass.base.locks import exclusive, for_reading
 from fullpass.base.redact import redact
 from fullpass.components.internals.tfx_internals import constants
 from fullpass.components.mlmd_values import RecordedArtifact
+from fullpass.pipeline.record.events import RunResult
 from fullpass.pipeline.root.layout import lock_of
-from fullpass.pipeline.running.execution.events import RunResult
 
 RESOLVER_TYPE = "tfx.dsl.components.common.resolver.Resolver"
 OUTPUT_EVENTS = frozenset({proto.Event.OUTPUT, proto.Event.INTERNAL_OUTPUT, proto.Event.DECLARED_OUTPUT})

@@ -21,8 +21,9 @@ from fullpass.components.internals.tfx_internals import (
     runner_utils,
     runtime_parameter_utils,
 )
-from fullpass.pipeline.running.execution import events, metadata_store, node_process
-from fullpass.pipeline.running.execution.events import Listener, NodeResult, RunResult, Status
+from fullpass.pipeline.record import events
+from fullpass.pipeline.record.events import Listener, NodeResult, RunResult, Status
+from fullpass.pipeline.running.execution import metadata_store, node_process
 from fullpass.pipeline.running.execution.launch import IMPORTER_TYPE, launch
 from fullpass.pipeline.running.execution.metadata_store import LockedMetadata, close_abandoned, close_executions
 from fullpass.pipeline.running.execution.node_process import NodeProcess

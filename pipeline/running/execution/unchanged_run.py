@@ -22,11 +22,12 @@ from fullpass.components.library_versions import COMPUTING, version
 from fullpass.components.push.push import rolled_back_origins
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.user_code import beside_code, user_digest, user_functions
+from fullpass.pipeline.record import events
+from fullpass.pipeline.record.events import Listener, NodeResult, RunResult, Status
+from fullpass.pipeline.record.provenance import source_digest
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.root.sqlite_files import sqlite_state
-from fullpass.pipeline.running.execution import events
 from fullpass.pipeline.running.execution.artifact_checksums import damaged_artifacts
-from fullpass.pipeline.running.execution.events import Listener, NodeResult, RunResult, Status
 from fullpass.pipeline.running.execution.records import (
     OUTPUT_EVENTS,
     RESOLVER_TYPE,
@@ -34,7 +35,6 @@ from fullpass.pipeline.running.execution.records import (
     locked_store,
     node_of,
 )
-from fullpass.pipeline.running.record_provenance import source_digest
 
 _WHOLE = frozenset({Status.OK, Status.CACHED})
 

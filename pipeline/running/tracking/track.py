@@ -21,10 +21,10 @@ from fullpass.base.processes import run_bounded
 from fullpass.base.redact import redact, redact_tree
 from fullpass.pipeline.config import ADDRESS_VARIABLE, PipelineConfig, missing_for_mlflow
 from fullpass.pipeline.printing import shortened
+from fullpass.pipeline.record.events import Status
+from fullpass.pipeline.record.history import RunRecord
+from fullpass.pipeline.record.provenance import RUN_FACTS_FILE
 from fullpass.pipeline.root.layout import RootLayout
-from fullpass.pipeline.running.execution.events import Status
-from fullpass.pipeline.running.history import RunRecord
-from fullpass.pipeline.running.record_provenance import RUN_FACTS_FILE
 from fullpass.pipeline.running.run_outcome import FinishedRun
 from fullpass.trainer.export.run_provenance import TRAINING_FILE
 

@@ -13,7 +13,7 @@ from fullpass.kubeflow.runtime.entrypoint import COMMIT_VARIABLE, provide_run_fa
 from fullpass.kubeflow.runtime.executor_input import ArtifactCopy, ExecutorInput
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.user_code import code_digest
-from fullpass.pipeline.running.record_provenance import config_hash
+from fullpass.pipeline.record.provenance import config_hash
 from fullpass.trainer.export.run_provenance import RUN_FACTS_VARIABLE, read_run_facts
 
 YAML = """\

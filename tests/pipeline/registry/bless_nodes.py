@@ -13,9 +13,9 @@ from tfx.types.standard_artifacts import Examples, Model, ModelBlessing, ModelEv
 from fullpass.components.artifacts import ParityReport, ServingReport, SpanComparison
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.push.component import Pusher
+from fullpass.pipeline.record.events import RunResult, new_run_id
 from fullpass.pipeline.root import locks
 from fullpass.pipeline.running.execution import runner
-from fullpass.pipeline.running.execution.events import RunResult, new_run_id
 
 NAME = "toy"
 

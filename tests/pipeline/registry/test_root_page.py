@@ -13,13 +13,13 @@ import fullpass
 from fullpass.base import state_file
 from fullpass.components.push.push import push, served_versions
 from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.record.history import RunHistory
 from fullpass.pipeline.registry.root_page import write_page_after_run, write_pages_of, write_root_page
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.execution.metadata_store import record_run
 from fullpass.pipeline.running.execution.records import locked_store
-from fullpass.pipeline.running.history import RunHistory
 from tests.components.report.test_report import loads_nothing, read
-from tests.pipeline.registry.test_list_runs import CODE, FIRST, write
+from tests.pipeline.record.test_list_runs import CODE, FIRST, write
 
 RUN = FIRST.run_id
 HOSTILE = "<b>auc</b> is 0.7"

@@ -7,10 +7,10 @@ import pytest
 
 from fullpass.base.errors import UserError
 from fullpass.base.state_file import DamagedState
+from fullpass.pipeline.record.history import OccasionRecord, RunHistory
 from fullpass.pipeline.root.check import check_model_folder, check_root
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.root.sqlite_files import open_sqlite, verify
-from fullpass.pipeline.running.history import OccasionRecord, RunHistory
 
 
 @pytest.fixture

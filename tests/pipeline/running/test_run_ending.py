@@ -9,7 +9,7 @@ from typing import IO
 import pytest
 
 from fullpass.pipeline.printing import console
-from fullpass.pipeline.running.execution.events import NodeResult, RunResult, Status
+from fullpass.pipeline.record.events import NodeResult, RunResult, Status
 from tests import REPOSITORY, warm_process
 from tests.loopback import receiver
 from tests.pipeline.running.failing_run import LIMIT_SECONDS, failing_yaml, write_trips

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from fullpass.components.ingest.spans.span_pattern import label_of, number_of
-from fullpass.pipeline.running.history import RunHistory, RunRecord
+from fullpass.pipeline.record.history import RunHistory, RunRecord
 from fullpass.pipeline.schedule_config import ScheduleConfig
 from fullpass.pipeline.scheduling.due import SourceState, Start
 from fullpass.pipeline.scheduling.scheduler import Scheduler, SchedulerDeps

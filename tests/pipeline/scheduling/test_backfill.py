@@ -6,7 +6,7 @@ from fullpass.base.errors import UserError
 from fullpass.base.user_modules import use_modules_of
 from fullpass.components.ingest.spans.spans import SpanNotFoundError, find_window
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.running.history import RunHistory, RunRecord, config_digest, data_digest
+from fullpass.pipeline.record.history import RunHistory, RunRecord, config_digest, data_digest
 from fullpass.pipeline.scheduling.backfill import backfill
 
 PATH = '    path: "d/{SPAN}.csv"'

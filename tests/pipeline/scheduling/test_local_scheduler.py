@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from fullpass.pipeline.record.history import RunHistory, RunRecord
 from fullpass.pipeline.root.check import claim_root
-from fullpass.pipeline.running.history import RunHistory, RunRecord
 
 pytestmark = pytest.mark.integration
 

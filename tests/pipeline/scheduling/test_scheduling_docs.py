@@ -5,7 +5,7 @@ import re
 
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.config import EVENTS, Hook
-from fullpass.pipeline.running.notifications import Payload, notify
+from fullpass.pipeline.record.notifications import Payload, notify
 from fullpass.pipeline.schedule_config import ScheduleConfig
 from tests import REPOSITORY
 from tests.loopback import receiver

@@ -6,7 +6,7 @@ import pytest
 
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.running.history import RunHistory, RunRecord, data_digest
+from fullpass.pipeline.record.history import RunHistory, RunRecord, data_digest
 from fullpass.pipeline.scheduling.source_state import SourceReaderWithTimeout, WatchedSource, coarser, whole_span
 
 

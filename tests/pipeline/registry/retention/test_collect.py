@@ -16,6 +16,7 @@ from ml_metadata import proto
 from fullpass.base.errors import UserError
 from fullpass.components.data_gate import summary_entries
 from fullpass.components.push.push import rollback, served_version, served_versions
+from fullpass.pipeline.record.history import OccasionRecord, RunHistory, RunRecord
 from fullpass.pipeline.registry.commands import gc
 from fullpass.pipeline.registry.retention import records
 from fullpass.pipeline.registry.retention.collect import NextRun, collect
@@ -24,7 +25,6 @@ from fullpass.pipeline.root import locks
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.execution import metadata_store
 from fullpass.pipeline.running.execution.records import node_of
-from fullpass.pipeline.running.history import OccasionRecord, RunHistory, RunRecord
 from tests import REPOSITORY
 from tests.pipeline.registry.bless_nodes import move_addresses, run
 from tests.pipeline.registry.retention import nodes

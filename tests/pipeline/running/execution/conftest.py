@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from fullpass.pipeline.record.events import RunResult, new_run_id
 from fullpass.pipeline.root import locks
 from fullpass.pipeline.running.execution import metadata_store, runner
-from fullpass.pipeline.running.execution.events import RunResult, new_run_id
 from fullpass.pipeline.running.request import RunRequest
 from tests.pipeline import toys
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from fullpass.pipeline.record.events import new_run_id
 from fullpass.pipeline.root import locks
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.execution import artifact_checksums, runner
 from fullpass.pipeline.running.execution.artifact_checksums import discard_damaged
-from fullpass.pipeline.running.execution.events import new_run_id
 from tests.pipeline.registry.retention import nodes
 
 pytestmark = pytest.mark.integration

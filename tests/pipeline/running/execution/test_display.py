@@ -13,8 +13,7 @@ import pytest
 from rich.console import Console
 
 from fullpass.base.progress import Progress
-from fullpass.pipeline.running.execution.display import describe, display, duration_text
-from fullpass.pipeline.running.execution.events import (
+from fullpass.pipeline.record.events import (
     NodeEnded,
     NodeResult,
     NodeRunning,
@@ -24,6 +23,7 @@ from fullpass.pipeline.running.execution.events import (
     RunStarted,
     Status,
 )
+from fullpass.pipeline.running.execution.display import describe, display, duration_text
 
 LOG = Path("logs/Transform.log")
 STARTED = RunStarted(run_id="r1", pipeline_name="taxi", node_ids=("Ingest", "Transform", "Trainer"), base_run_id=None)
@@ -222,7 +222,7 @@ def test_describe_leaves_out_what_is_not_known():
 SHOW = """
 from pathlib import Path
 from fullpass.pipeline.running.execution.display import display
-from fullpass.pipeline.running.execution.events import *
+from fullpass.pipeline.record.events import *
 with display() as listener:
     listener(RunStarted(run_id="r1", pipeline_name="taxi", node_ids=("Ingest",), base_run_id=None))
     listener(NodeStarted(id="Ingest", log=Path("x")))

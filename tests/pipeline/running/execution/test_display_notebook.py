@@ -10,8 +10,8 @@ from nbclient import NotebookClient
 SHOW = """
 import sys
 from pathlib import Path
-from fullpass.pipeline.running.execution.events import to_line
-from fullpass.pipeline.running.execution.events import *
+from fullpass.pipeline.record.events import to_line
+from fullpass.pipeline.record.events import *
 from fullpass.pipeline.running.execution.display import NotebookDisplay, in_notebook
 
 assert in_notebook()

@@ -5,7 +5,7 @@ from tfx.dsl.component.experimental.annotations import OutputArtifact, Parameter
 from tfx.dsl.component.experimental.decorators import component
 from tfx.types.standard_artifacts import Examples
 
-from fullpass.pipeline.running.execution.events import Status
+from fullpass.pipeline.record.events import Status
 from fullpass.pipeline.running.execution.metadata_store import LockedMetadata
 from tests.pipeline.toys import Double, launched_here, pipeline_of, rows, write_rows
 

@@ -15,8 +15,8 @@ import pytest
 
 from fullpass.base import progress
 from fullpass.base.errors import UserError
+from fullpass.pipeline.record.events import NodeResult, Status
 from fullpass.pipeline.running.execution import node_process
-from fullpass.pipeline.running.execution.events import NodeResult, Status
 from fullpass.pipeline.running.execution.node_process import NodeOutcome, NodeProcess
 from tests.waiting import is_alive, until
 
@@ -179,7 +179,7 @@ def test_atexit_of_the_parent_does_not_run_in_the_child(tmp_path: Path):
     code = f"""
 import atexit, pathlib, threading, time
 from fullpass.pipeline.running.execution import node_process
-from fullpass.pipeline.running.execution.events import Status
+from fullpass.pipeline.record.events import Status
 root = pathlib.Path({str(tmp_path)!r})
 atexit.register(lambda: print("atexit ran"))
 def work():

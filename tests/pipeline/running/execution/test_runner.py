@@ -16,8 +16,7 @@ from tfx.orchestration import metadata
 from tfx.orchestration.pipeline import Pipeline
 
 from fullpass.base.errors import UserError
-from fullpass.pipeline.running.execution import metadata_store, records, runner
-from fullpass.pipeline.running.execution.events import (
+from fullpass.pipeline.record.events import (
     Event,
     NodeEnded,
     NodeRunning,
@@ -27,6 +26,7 @@ from fullpass.pipeline.running.execution.events import (
     RunStarted,
     Status,
 )
+from fullpass.pipeline.running.execution import metadata_store, records, runner
 from tests import REPOSITORY, warm_process
 from tests.pipeline import toys
 from tests.pipeline.running.execution.toy_runs import diamond, failing_once, last_blessed, rows_of, statuses

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from fullpass.pipeline.record.events import RunResult, Status, new_run_id
 from fullpass.pipeline.root import locks
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.execution import runner
-from fullpass.pipeline.running.execution.events import RunResult, Status, new_run_id
 from fullpass.pipeline.running.execution.metadata_store import record_run
 from fullpass.pipeline.running.execution.records import outputs_of_node
 from fullpass.pipeline.running.execution.unchanged_run import find_unchanged, record_repeat, write_state

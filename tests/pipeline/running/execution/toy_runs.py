@@ -7,8 +7,8 @@ from tfx.dsl.input_resolution.strategies.latest_blessed_model_strategy import La
 from tfx.types.channel import Channel
 from tfx.types.standard_artifacts import Model, ModelBlessing
 
+from fullpass.pipeline.record.events import RunResult
 from fullpass.pipeline.running.execution import records
-from fullpass.pipeline.running.execution.events import RunResult
 from tests.pipeline import toys
 
 

@@ -1,6 +1,6 @@
 from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.record.config_diff import Change, Settings, differences
 from fullpass.pipeline.registry.compared_model import ComparedModel
-from fullpass.pipeline.registry.config_diff import Change, Settings, differences
 from tests import REPOSITORY
 from tests.pipeline.conftest import VALID
 

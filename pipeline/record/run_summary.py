@@ -17,8 +17,8 @@ from fullpass.components.run_artifacts import RunArtifacts
 from fullpass.components.statistics.split_labels import SplitLabels, read_split_labels
 from fullpass.components.transform.analysis_plan import Analysis, read_analysis
 from fullpass.pipeline.config import PipelineConfig
-from fullpass.pipeline.running.execution.events import RunResult, Status
-from fullpass.pipeline.running.training_summary import TrainingFacts, Trials, read_trials
+from fullpass.pipeline.record.events import RunResult, Status
+from fullpass.pipeline.record.training_summary import TrainingFacts, Trials, read_trials
 
 DATA_GATE = "DataGate"
 _READ = (Status.OK, Status.CACHED, Status.REUSED)

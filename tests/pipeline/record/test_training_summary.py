@@ -5,7 +5,7 @@ import json
 from rich.console import Console
 
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.running.training_summary import TrainingFacts, read_trials, trials_table
+from fullpass.pipeline.record.training_summary import TrainingFacts, read_trials, trials_table
 
 TUNING = """\
 tuning:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.running.record_provenance import RUN_FACTS_VARIABLE, config_hash, run_facts, write_run_facts
+from fullpass.pipeline.record.provenance import RUN_FACTS_VARIABLE, config_hash, run_facts, write_run_facts
 from fullpass.trainer.export.run_provenance import read_run_facts
 
 YAML = """\

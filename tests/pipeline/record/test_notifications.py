@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from fullpass.pipeline.config import EVENTS, Hook
-from fullpass.pipeline.running.notifications import Payload, notify
+from fullpass.pipeline.record.notifications import Payload, notify
 from tests.loopback import QuietHandler, serving
 from tests.waiting import is_alive, until
 

@@ -14,9 +14,9 @@ from fullpass.components.evaluation.evaluation_verdict import Measured, Verdict
 from fullpass.components.ingest.writing.manifest import history_words, left_out_words, unmatched_words
 from fullpass.components.transform.analysis_plan import Analysis
 from fullpass.pipeline.printing import simple_table
-from fullpass.pipeline.running.execution.events import RunResult
-from fullpass.pipeline.running.run_summary import RunSummary, stopped_by_gate
-from fullpass.pipeline.running.training_summary import trials_table
+from fullpass.pipeline.record.events import RunResult
+from fullpass.pipeline.record.run_summary import RunSummary, stopped_by_gate
+from fullpass.pipeline.record.training_summary import trials_table
 
 _SHOWN = 6
 

@@ -21,10 +21,10 @@ from fullpass.components.ingest.spans.span_pattern import Unit, label_of
 from fullpass.components.pages import notebook_html as html
 from fullpass.components.push.pushed_version import State, state_now
 from fullpass.pipeline.printing import shortened, simple_table
-from fullpass.pipeline.registry.config_diff import Settings, differences
+from fullpass.pipeline.record.config_diff import Settings, differences
+from fullpass.pipeline.record.history import RunHistory, RunRecord
+from fullpass.pipeline.record.provenance import RUN_FACTS_FILE
 from fullpass.pipeline.root.layout import RootLayout
-from fullpass.pipeline.running.history import RunHistory, RunRecord
-from fullpass.pipeline.running.record_provenance import RUN_FACTS_FILE
 
 _STYLES = {"success": "green", "not_blessed": "yellow", "failure": "red", "gate_stop": "red"}
 _DAMAGED_SUMMARY = "Remove it: the run is then listed without its metrics."

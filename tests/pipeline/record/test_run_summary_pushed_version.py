@@ -10,9 +10,9 @@ from fullpass.components.evaluation.evaluation_verdict import Verdict
 from fullpass.components.push.push import push, rollback
 from fullpass.components.push.pushed_version import pushed_version, pushed_version_of
 from fullpass.pipeline.printing import console
-from fullpass.pipeline.running.execution.events import RunResult
-from fullpass.pipeline.running.run_summary import RunSummary, with_push_of_person
-from fullpass.pipeline.running.show_summary import print_summary
+from fullpass.pipeline.record.events import RunResult
+from fullpass.pipeline.record.run_summary import RunSummary, with_push_of_person
+from fullpass.pipeline.record.show_summary import print_summary
 
 
 @pytest.fixture

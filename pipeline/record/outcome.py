@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from fullpass.components.pages import notebook_html as html
 from fullpass.components.push.pushed_version import pushed_version
+from fullpass.pipeline.record import outcome_tables as tables
 from fullpass.pipeline.root.layout import RootLayout
-from fullpass.pipeline.running import outcome_tables as tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +57,7 @@ class Outcome:
         facts: All recorded facts of the run, the content of `summary.json` in `logs`.
 
     The properties `slices`, `history`, `importance`, `confusion` and `curves` are pandas DataFrames of what the nodes
-    recorded (pipeline/running/outcome_tables.py). They are empty if the run recorded nothing of the kind.
+    recorded (pipeline/record/outcome_tables.py). They are empty if the run recorded nothing of the kind.
     """
 
     run_id: str

@@ -7,8 +7,7 @@ import pytest
 
 from fullpass.base.progress import Progress
 from fullpass.pipeline import printing
-from fullpass.pipeline.running.execution.display import display
-from fullpass.pipeline.running.execution.events import (
+from fullpass.pipeline.record.events import (
     NodeEnded,
     NodeResult,
     NodeRunning,
@@ -20,6 +19,7 @@ from fullpass.pipeline.running.execution.events import (
     from_line,
     to_line,
 )
+from fullpass.pipeline.running.execution.display import display
 
 FAILED = NodeResult(id="Ingest", status=Status.FAILED, seconds=1.5, log=Path("a b.log"), error="row 3:\n\x1b[31m é")
 EVENTS = [

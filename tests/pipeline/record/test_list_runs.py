@@ -8,9 +8,9 @@ from rich.console import Console
 
 from fullpass.base import state_file
 from fullpass.pipeline.cli import app
-from fullpass.pipeline.registry.list_runs import UNFINISHED, read_runs, run_cells, table
+from fullpass.pipeline.record.history import RunHistory, RunRecord
+from fullpass.pipeline.record.list_runs import UNFINISHED, read_runs, run_cells, table
 from fullpass.pipeline.root.layout import RootLayout
-from fullpass.pipeline.running.history import RunHistory, RunRecord
 from tests.pipeline.conftest import VALID
 
 CODE = {"fullpass": "1.0", "line": "tfx 1.16", "user": None}

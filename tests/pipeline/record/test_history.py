@@ -1,8 +1,8 @@
 import sqlite3
 from dataclasses import replace
 
+from fullpass.pipeline.record.history import RunHistory, RunRecord
 from fullpass.pipeline.root.layout import RootLayout
-from fullpass.pipeline.running.history import RunHistory, RunRecord
 
 RUN = RunRecord("1", "2026-01-01T03:00:05+00:00", "2026-01-01T03:01:05+00:00", "success", 0, "d", "c", True)
 

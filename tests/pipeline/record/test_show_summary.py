@@ -8,9 +8,9 @@ from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import judge_metrics
 from fullpass.components.evaluation.measured_metrics import MeasuredRows
 from fullpass.pipeline.printing import console
-from fullpass.pipeline.running.execution.events import RunResult
-from fullpass.pipeline.running.run_summary import RunSummary
-from fullpass.pipeline.running.show_summary import print_summary
+from fullpass.pipeline.record.events import RunResult
+from fullpass.pipeline.record.run_summary import RunSummary
+from fullpass.pipeline.record.show_summary import print_summary
 
 WINDOW = [(None, 1000, 0.8, 0.82), ("a", 600, 0.9, 0.9), ("b", 390, 0.6, 0.75), ("c", 10, 0.1, 0.9)]
 NEWEST = [(None, 100, 0.71, 0.83), ("a", 60, 0.88, 0.87), ("b", 40, 0.79, 0.78)]
