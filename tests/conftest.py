@@ -98,6 +98,16 @@ def pytest_collection_finish() -> None:
     All later collections leave out the objects imported so far, close to a million. They also become less frequent,
     because tracing a graph creates thousands of objects and drops few.
     """
+    # Tests of the source alone, as those before a commit, start in a second without TensorFlow.
+    if "tensorflow" in sys.modules:
+        _prepare_tensorflow()
+    gc.collect()
+    gc.freeze()
+    atexit.register(gc.unfreeze)  # DuckDB writes a page about objects that the interpreter cannot collect at its end
+    gc.set_threshold(50_000, 20, 50)
+
+
+def _prepare_tensorflow() -> None:
     from fullpass.preprocessing.internals.tf_internals import has_computed  # after the environment is set above
 
     if has_computed():
@@ -106,10 +116,6 @@ def pytest_collection_finish() -> None:
             "Move the computation into a function or a fixture."
         )
     warm_process.turn_optimizer_off()
-    gc.collect()
-    gc.freeze()
-    atexit.register(gc.unfreeze)  # DuckDB writes a page about objects that the interpreter cannot collect at its end
-    gc.set_threshold(50_000, 20, 50)
 
 
 @pytest.hookimpl(optionalhook=True)

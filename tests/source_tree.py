@@ -21,12 +21,17 @@ def source_files(package: str) -> list[Path]:
     return sorted(LAYERS[package].rglob("*.py"))
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """Returns the syntax tree of a file."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def trees(pattern: str) -> Iterator[tuple[str, ast.Module]]:
     """Yields path in the repository and syntax tree of every source file whose text matches `pattern` somewhere."""
     for path in (path for package in LAYERS for path in source_files(package)):
-        source = path.read_text(encoding="utf-8")
-        if re.search(pattern, source):
-            yield str(path.relative_to(REPOSITORY)), ast.parse(source)
+        if not pattern or re.search(pattern, path.read_text(encoding="utf-8")):
+            yield str(path.relative_to(REPOSITORY)), parsed(path)
 
 
 def module_name(path: Path) -> str:
@@ -35,15 +40,15 @@ def module_name(path: Path) -> str:
     return ".".join(relative.parts).removeprefix("fullpass.").removesuffix(".__init__")
 
 
-def imported_names(source: str, package: tuple[str, ...], *, at_start: bool = False) -> Iterator[str]:
-    """Yields the dotted names that `source`, a module of `package`, imports, also inside functions.
+def imported_names(tree: ast.Module, package: tuple[str, ...], *, at_start: bool = False) -> Iterator[str]:
+    """Yields the dotted names that a module of `package` imports, also inside functions.
 
     `from a import b` yields `a.b`, which may be a module or a name in the module `a`.
 
     Args:
         at_start: Leaves out what is imported inside functions, or for a type checker only.
     """
-    for node in (_outside_functions if at_start else ast.walk)(ast.parse(source)):
+    for node in (_outside_functions if at_start else ast.walk)(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -68,7 +73,7 @@ def import_graph(*, at_start: bool = False) -> Mapping[str, frozenset[str]]:
     for name, path in files.items():
         parent = ("fullpass", *name.split(".")) if path.name == "__init__.py" else ("fullpass", *name.split(".")[:-1])
         found = set()
-        for imported in imported_names(path.read_text(encoding="utf-8"), parent, at_start=at_start):
+        for imported in imported_names(parsed(path), parent, at_start=at_start):
             dotted = imported.removeprefix("fullpass.")
             found |= {dotted, dotted.rpartition(".")[0]} & files.keys() if dotted not in files else {dotted}
         graph[name] = frozenset(found - {name})

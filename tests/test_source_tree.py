@@ -15,6 +15,7 @@ from tests.source_tree import (
     import_graph,
     imported_names,
     module_name,
+    parsed,
     reachable,
     source_files,
     trees,
@@ -25,6 +26,13 @@ NODES = {"SpanComparison", "Transform"}
 """Classes of nodes. The artifact of the one and the object of the Python API have the name of the node."""
 COMMANDS = ("api.py", "cli.py", "command.py", "commands.py")
 """Endings of the files with the verbs of the product, which call the function of the same name."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forgotten_trees():
+    """Frees 150 MB of syntax trees after the tests of this file."""
+    yield
+    parsed.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -45,7 +53,7 @@ COMMANDS = ("api.py", "cli.py", "command.py", "commands.py")
     ],
 )
 def test_imports_are_found_wherever_they_stand(source, expected):
-    assert set(imported_names(source, ("fullpass", "components", "ingest"))) == expected
+    assert set(imported_names(ast.parse(source), ("fullpass", "components", "ingest"))) == expected
 
 
 @pytest.mark.parametrize("layer", LAYERS)
@@ -55,7 +63,7 @@ def test_imports_point_one_way(layer):
     breaches = []
     for path in source_files(layer):
         parent = ("fullpass", *module_name(path.parent / "__init__.py").split("."))
-        imported = {name.removeprefix("fullpass.") for name in imported_names(path.read_text(encoding="utf-8"), parent)}
+        imported = {name.removeprefix("fullpass.") for name in imported_names(parsed(path), parent)}
         wrong = {name for name in imported if name.split(".")[0] in above}
         breaches += [f"{path.relative_to(REPOSITORY)} imports {name}" for name in sorted(wrong)]
     assert breaches == []
