@@ -8,6 +8,19 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from fullpass.kubeflow.kfp_internals import Release
+from fullpass.kubeflow.kubernetes_names import (
+    MOST_SECONDS,
+    MOST_WORKERS,
+    MOUNTED,
+    ClaimName,
+    Device,
+    Image,
+    LabelKey,
+    LabelValue,
+    MountPath,
+    ObjectName,
+    SecretKey,
+)
 from fullpass.pipeline.config import BeamConfig
 from fullpass.pipeline.schedule_config import CronLine
 from fullpass.preprocessing.spec import Count, EnvironmentVariable, Flag, Name, Spec
@@ -28,9 +41,10 @@ def byte_count(text: str) -> int:
         ValueError: The text is not such an amount.
     """
     found = _AMOUNT.fullmatch(text)
-    if found is None:
+    count = int(float(found[1]) * _UNITS[found[2] or ""]) if found else 0
+    if not count:
         raise ValueError(f"give an amount of bytes such as 8Gi, 500Mi or 2G. Received: {text!r}.")
-    return int(float(found[1]) * _UNITS[found[2] or ""])
+    return count
 
 
 def cores(text: str) -> float:
@@ -52,8 +66,10 @@ def seconds(text: str) -> int:
         ValueError: The text is not such a time.
     """
     found = _TIME.fullmatch(text)
-    if found is None or not int(found[1]):
-        raise ValueError(f"give a time such as 90s, 30m, 2h or 1d. Received: {text!r}.")
+    if found is None or not 0 < int(found[1]) * _SECONDS[found[2]] <= MOST_SECONDS:
+        raise ValueError(
+            f"give a time such as 90s, 30m, 2h or 1d, at most {MOST_SECONDS // _SECONDS['d']}d. Received: {text!r}."
+        )
     return int(found[1]) * _SECONDS[found[2]]
 
 
@@ -68,7 +84,6 @@ def _checked_by(function: Callable[[str], float]) -> AfterValidator:
 Bytes = Annotated[str, _checked_by(byte_count)]
 Cores = Annotated[str, _checked_by(cores)]
 Time = Annotated[str, _checked_by(seconds)]
-MountPath = Annotated[str, Field(pattern=r"^/.+$")]
 Overridden = TypeVar("Overridden", bound=Spec)
 
 
@@ -163,7 +178,7 @@ class Memory(Spec):
 class Accelerator(Spec):
     """Accelerator devices of a node."""
 
-    resource: Name = "nvidia.com/gpu"
+    resource: Device = "nvidia.com/gpu"
     """Name of the Kubernetes resource: nvidia.com/gpu, amd.com/gpu, google.com/tpu."""
     count: Count = 1
     """Number of devices per node."""
@@ -172,11 +187,11 @@ class Accelerator(Spec):
 class Toleration(Spec):
     """A taint that a node's pod tolerates."""
 
-    key: Name
+    key: LabelKey
     """Key of the taint."""
     operator: Literal["Equal", "Exists"] = "Equal"
     """Equal compares `value`; Exists matches any value."""
-    value: str = ""
+    value: LabelValue = ""
     """Value of the taint."""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
     """Effect of the taint; by default all effects."""
@@ -191,9 +206,9 @@ class Toleration(Spec):
 class Secret(Spec):
     """A Kubernetes secret in the namespace of the runs. Its values appear in no package, artifact or log."""
 
-    name: Name
+    name: ObjectName
     """Name of the secret."""
-    env: dict[EnvironmentVariable, Name] = Field(default_factory=dict)
+    env: dict[EnvironmentVariable, SecretKey] = Field(default_factory=dict)
     """Environment variable -> key of the secret."""
     mount: MountPath | None = None
     """Folder in which every key is mounted as a file."""
@@ -202,13 +217,15 @@ class Secret(Spec):
     def _is_used(self) -> "Secret":
         if not self.env and self.mount is None:
             raise ValueError("give env (variable -> key of the secret), mount (a folder), or both.")
+        if self.mount is not None:
+            MOUNTED.check(self.name)
         return self
 
 
 class Volume(Spec):
     """A persistent volume claim in the namespace of the runs."""
 
-    claim: Name
+    claim: ClaimName
     """Name of the claim."""
     mount: MountPath
     """Folder at which it is mounted."""
@@ -230,23 +247,23 @@ class Retries(Spec):
 class Workers(Spec):
     """Pods that run a node together."""
 
-    count: Annotated[int, Field(ge=2)]
+    count: Annotated[int, Field(ge=2, le=MOST_WORKERS)]
     """Number of pods; each has the node's resources."""
     port: Annotated[int, Field(ge=1024, le=65535)] = 2222
     """Port through which the pods reach each other."""
-    queue: Name | None = None
+    queue: LabelValue | None = None
     """Kueue queue, which starts all pods together when there is capacity for all of them."""
 
 
 class NodeConfig(Spec):
     """Settings of one node. `defaults` applies to all nodes, an entry under `nodes` to one node."""
 
-    image: Name | None = None
+    image: Image | None = None
     """Container image of this node, if it differs from `image` of all nodes."""
     cpu: Cpu = Cpu()
     memory: Memory = Memory()
     accelerator: Accelerator | None = None
-    node_selector: dict[Name, str] = Field(default_factory=dict)
+    node_selector: dict[LabelKey, LabelValue] = Field(default_factory=dict)
     """Labels that the machine must have; TPUs need two labels: accelerator and topology."""
     tolerations: tuple[Toleration, ...] = ()
     env: dict[EnvironmentVariable, str] = Field(default_factory=dict)
@@ -295,9 +312,9 @@ class PredictionConfig(Spec):
 class EnvironmentConfig(Spec):
     """The environment file."""
 
-    image: Name
+    image: Image
     """Container image with this project and, under `folder`, all files beside the pipeline YAML."""
-    small_image: Name | None = None
+    small_image: Image | None = None
     """The same image in the variant without TensorFlow, for nodes that do not need it."""
     kubeflow: Release
     """Target release of Kubeflow Pipelines; settings that it does not support are rejected."""
@@ -314,7 +331,7 @@ class EnvironmentConfig(Spec):
     push_to: MountPath | None = None
     """Folder that a model server watches, on a volume of Pusher; by default `push.to` of the YAML, in `folder`."""
     predict: PredictionConfig | None = None
-    image_pull_secrets: tuple[Name, ...] = ()
+    image_pull_secrets: tuple[ObjectName, ...] = ()
     """Names of the secrets for pulling the image."""
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
     defaults: NodeConfig = NodeConfig()

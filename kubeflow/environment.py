@@ -1,6 +1,5 @@
 """Reads and checks an environment file, with the same kind of messages as for pipeline files."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -9,8 +8,17 @@ from typing import Literal
 
 from fullpass.base.errors import UserError, did_you_mean
 from fullpass.base.files import is_address
-from fullpass.kubeflow.config import EXAMPLES, NAMES, EnvironmentConfig, PredictionConfig
+from fullpass.kubeflow.config import (
+    EXAMPLES,
+    NAMES,
+    EnvironmentConfig,
+    NodeConfig,
+    PredictionConfig,
+    byte_count,
+    cores,
+)
 from fullpass.kubeflow.kfp_internals import ON_ERROR_SINCE, is_before
+from fullpass.kubeflow.kubernetes_names import TAKEN_VARIABLES, TAKEN_VOLUMES, taken_folder
 from fullpass.pipeline.authoring.loading.load import FileForm, load_as
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Keys, Problem, format_path
 from fullpass.pipeline.authoring.loading.yaml_tree import Tree
@@ -27,10 +35,6 @@ ENVIRONMENT = FileForm(
         "[{name: SECRET, mount: /FOLDER}]`, under `defaults` or a node."
     ),
 )
-
-
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-"""Names of volumes in Kubernetes."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ def require_environment(
     problems = [
         *_unknown_nodes(environment.tree, environment.config.nodes, nodes),
         *_volumes(environment, lasting),
-        *_mounts(environment),
+        *_refused_pods(environment),
         *_image_tags(environment),
         *_retries(environment),
     ]
@@ -109,33 +113,57 @@ def _volumes(environment: Environment, lasting: Sequence[tuple[Keys, str, str]])
             )
 
 
-def _mounts(environment: Environment) -> list[Problem]:
-    """Finds what Kubernetes would refuse only when a pod starts: mounts with equal names or folders, and other names.
+def _pods(environment: Environment) -> dict[Keys, NodeConfig]:
+    """Returns the path of each section of pods -> its settings, those of a node with the defaults."""
+    config = environment.config
+    return {("defaults",): config.defaults} | {("nodes", name): config.node(name) for name in config.nodes}
 
-    Kubeflow gives volumes the names of their claims and secrets (v2/driver/k8s.go:305, 1155 at 2.17.0).
+
+def _refused_pods(environment: Environment) -> Iterator[Problem]:
+    """Finds what Kubernetes would refuse only when a pod starts, and what hides a part of the pod itself.
+
+    Only a pod with its defaults shows this; `kubernetes_names` has the rules of single values.
     """
-    config, found = environment.config, list[Problem]()
-    pods = {("defaults",): config.defaults} | {("nodes", name): config.node(name) for name in config.nodes}
-    for keys, node in pods.items():
-        mounts = [(volume.claim, volume.mount) for volume in node.volumes]
-        mounts += [(secret.name, secret.mount) for secret in node.secrets if secret.mount is not None]
-        texts = [
-            f"{name!r} cannot be mounted: names of claims and mounted secrets have lower-case letters, digits and "
-            "dashes, at most 63."
-            for name, _ in mounts
-            if not _LABEL.fullmatch(name)
-        ]
-        for values in zip(*mounts, strict=True):
-            for twice in sorted({value for value in values if values.count(value) > 1}):
-                listed = ", ".join(f"{name} at {folder}" for name, folder in mounts if twice in (name, folder))
-                texts.append(
-                    f"{twice} is mounted twice: {listed}. A pod mounts each claim, secret and folder once. Lists of a "
-                    "node extend those of the defaults."
-                )
-        found += [_problem(environment.tree, keys, text) for text in texts]
-        if found and keys == ("defaults",):
-            break
-    return found
+    told = set[str]()
+    for keys, node in _pods(environment).items():
+        findings = [*_taken(node), *_mounted_twice(node), *_above_limit(node)]
+        for below, text in findings:
+            if text not in told:  # A node repeats the findings of the defaults.
+                yield _problem(environment.tree, (*keys, *below), text)
+        told.update(text for _, text in findings)
+
+
+def _mounts(node: NodeConfig) -> list[tuple[str, str]]:
+    """Returns name and folder of each mount. Kubeflow gives volumes the names of their claims and secrets."""
+    secrets = [(secret.name, secret.mount) for secret in node.secrets if secret.mount is not None]
+    return [*((volume.claim, volume.mount) for volume in node.volumes), *secrets]
+
+
+def _taken(node: NodeConfig) -> Iterator[tuple[Keys, str]]:
+    for name, folder in _mounts(node):
+        if name in TAKEN_VOLUMES:
+            yield (), f"{name!r} cannot be mounted: Kubeflow or Argo gives each pod a volume of this name. Rename it."
+        if taken := taken_folder(folder):
+            yield (), f"{name} cannot be mounted at {folder}: the pod needs its own {taken}. Choose another folder."
+    for variable in (*node.env, *(variable for secret in node.secrets for variable in secret.env)):
+        if TAKEN_VARIABLES.fullmatch(variable):
+            yield (), f"{variable} cannot be set: Kubeflow, Argo or Kubernetes sets it for the pod. Remove it."
+
+
+def _mounted_twice(node: NodeConfig) -> Iterator[tuple[Keys, str]]:
+    mounts = _mounts(node)
+    for values in zip(*mounts, strict=True):
+        for twice in sorted({value for value in values if values.count(value) > 1}):
+            listed = ", ".join(f"{name} at {folder}" for name, folder in mounts if twice in (name, folder))
+            text = f"{twice} is mounted twice: {listed}. A pod mounts each claim, secret and folder once."
+            yield (), f"{text} Lists of a node extend those of the defaults."
+
+
+def _above_limit(node: NodeConfig) -> Iterator[tuple[Keys, str]]:
+    for kind, amount, count in (("cpu", node.cpu, cores), ("memory", node.memory, byte_count)):
+        if amount.request and amount.limit and count(amount.request) > count(amount.limit):
+            text = f"the request of {amount.request} is above the limit of {amount.limit}. A node has the limits of"
+            yield (kind,), f"{text} the defaults unless it gives its own. Lower the request, or raise the limit."
 
 
 def _image_tags(environment: Environment) -> Iterator[Problem]:
@@ -163,8 +191,7 @@ def _retries(environment: Environment) -> Iterator[Problem]:
     config = environment.config
     if is_before(config.kubeflow, ON_ERROR_SINCE):
         return
-    nodes = {("defaults",): config.defaults} | {("nodes", name): node for name, node in config.nodes.items()}
-    if keys := next(((*keys, "retries") for keys, node in nodes.items() if node.retries), None):
+    if keys := next(((*keys, "retries") for keys, node in _pods(environment).items() if node.retries), None):
         yield _problem(
             environment.tree,
             keys,

@@ -18,12 +18,18 @@ def helper_pod_settings(node: NodeConfig, defaults: NodeConfig, memory: str = LO
     """Returns the settings of a pod that looks something up for a node, or waits for it.
 
     It opens the node's volumes with the node's secrets, but needs neither its devices nor the machines with these
-    devices. Its limits are those of the defaults, because a namespace with quotas requires limits for every pod.
+    devices. Its limits are those of the defaults, because a namespace with quotas requires limits for every pod, but
+    at least what it needs: Kubernetes refuses a request above the limit.
     """
+    cpu, most = defaults.cpu.limit, defaults.memory.limit
+    if cpu and cores(cpu) < cores(_WAITING_CORES):
+        cpu = _WAITING_CORES
+    if most and byte_count(most) < byte_count(memory):
+        most = memory
     return node.model_copy(
         update={
-            "cpu": Cpu(request=_WAITING_CORES, limit=defaults.cpu.limit),
-            "memory": Memory(request=memory, limit=defaults.memory.limit),
+            "cpu": Cpu(request=_WAITING_CORES, limit=cpu),
+            "memory": Memory(request=memory, limit=most),
             "accelerator": None,
             "node_selector": defaults.node_selector,
             "tolerations": defaults.tolerations,

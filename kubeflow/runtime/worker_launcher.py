@@ -259,7 +259,7 @@ def manifests(
         "env": [*_environment(name, node, workers), *_secret_environment(node)],
         "ports": [{"containerPort": workers.port}],
         "resources": _resources(node),
-        "volumeMounts": [{"name": volume, "mountPath": path} for volume, path in _mounts(node).items()],
+        "volumeMounts": [{"name": volume["name"], "mountPath": mount} for mount, volume in _volumes(node)],
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
         "imagePullPolicy": pull_policy,
@@ -271,7 +271,7 @@ def manifests(
         # With the container's context, this meets the restricted pod security standard; the image sets the user.
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [_without_empty(container)],
-        "volumes": _volumes(node),
+        "volumes": [volume for _, volume in _volumes(node)],
         "nodeSelector": dict(sorted(node.node_selector.items())),
         "tolerations": [_without_empty(toleration.model_dump()) for toleration in node.tolerations],
         "imagePullSecrets": [{"name": secret} for secret in pull_secrets],
@@ -319,18 +319,11 @@ def _resources(node: NodeConfig) -> Json:
     return _without_empty(resources)
 
 
-def _mounts(node: NodeConfig) -> dict[str, str]:
-    claims = {f"claim-{volume.claim}": volume.mount for volume in node.volumes}
-    return claims | {f"secret-{secret.name}": secret.mount for secret in node.secrets if secret.mount}
-
-
-def _volumes(node: NodeConfig) -> list[Json]:
-    claims = [
-        {"name": f"claim-{claim}", "persistentVolumeClaim": {"claimName": claim}}
-        for claim in dict.fromkeys(volume.claim for volume in node.volumes)
-    ]
-    named = dict.fromkeys(secret.name for secret in node.secrets if secret.mount)
-    return claims + [{"name": f"secret-{secret}", "secret": {"secretName": secret}} for secret in named]
+def _volumes(node: NodeConfig) -> list[tuple[str, Json]]:
+    """Returns the folder and the volume of each mount; the name of a claim may be too long for that of a volume."""
+    sources = [(volume.mount, {"persistentVolumeClaim": {"claimName": volume.claim}}) for volume in node.volumes]
+    sources += [(secret.mount, {"secret": {"secretName": secret.name}}) for secret in node.secrets if secret.mount]
+    return [(mount, {"name": f"mount-{number}", **source}) for number, (mount, source) in enumerate(sources)]
 
 
 def _without_empty(fields: Json) -> Json:

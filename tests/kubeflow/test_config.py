@@ -14,7 +14,7 @@ MISTAKES = {
     "no amount of bytes": ("memory: {request: 2Gi", "memory: {request: 2GB", 6, "defaults.memory.request", "8Gi"),
     "no number of cores": ("cpu: {request: 500m", "cpu: {request: half", 7, "defaults.cpu.request", "500m"),
     "no time": ("timeout: 2h", "timeout: 2 hours", 17, "nodes.Trainer.timeout", "90s, 30m, 2h"),
-    "a relative mount": ("mount: /models}", "mount: models}", 8, "defaults.volumes[0].mount", 'text "models"'),
+    "a relative mount": ("mount: /models}", "mount: models}", 8, "defaults.volumes[0].mount", "'models'"),
     "a secret given": ("AWS_ENDPOINT_URL: ", "AWS_SECRET_ACCESS_KEY: ",
         10, "defaults.env.AWS_SECRET_ACCESS_KEY", "credential"),
     "a secret for nothing": ("{name: store, env: {", "{name: store, mount: , env: {}}, {name: x, env: {",

@@ -95,7 +95,7 @@ def test_each_pod_has_what_the_environment_file_gives_the_node():
         "FULLPASS_JOB": "taxi-trainer-1", "FULLPASS_PORT": "3333", "FULLPASS_WORKERS": "3", "MODE": "x", "KEY": None,
     }  # fmt: skip
     assert container["volumeMounts"] == [
-        {"name": "claim-models", "mountPath": "/models"}, {"name": "secret-store", "mountPath": "/secrets"},
+        {"name": "mount-0", "mountPath": "/models"}, {"name": "mount-1", "mountPath": "/secrets"},
     ]  # fmt: skip
     assert job["spec"]["activeDeadlineSeconds"] == 7200 and pod["nodeSelector"] == {"pool": "gpu"}
 
