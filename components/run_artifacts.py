@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fullpass.base.files import read_bytes
 from fullpass.components.data_gate.gate_verdict import GateVerdict, read_comparison
-from fullpass.components.evaluation.config import EvaluationConfig
-from fullpass.components.evaluation.evaluation_verdict import Verdict, read_verdict, with_suspicion
+from fullpass.components.evaluation.judge.verdict import Verdict, read_verdict
 from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.trainer.export.run_provenance import TRAINING_FILE
 
@@ -74,10 +73,7 @@ class RunArtifacts:
         served = found.get("served_version")
         return str(served) if served and served != found["pushed_version"] else None
 
-    def verdict(self, config: EvaluationConfig) -> Verdict | None:
-        """Returns the metrics against their thresholds, and the reasons; None if no model was evaluated."""
-        blessed = self.blessed
-        if blessed is None or not self.all("evaluation"):
-            return None
-        verdict = read_verdict(self.uri("evaluation"), config, blessed=blessed)
-        return with_suspicion(verdict, training) if (training := self.training) else verdict
+    @property
+    def verdict(self) -> Verdict | None:
+        """The verdict of the Evaluator; None if no model was evaluated."""
+        return read_verdict(self.uri("evaluation")) if self.all("evaluation") else None

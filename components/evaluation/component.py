@@ -21,8 +21,10 @@ from fullpass.components.accumulate import AccumulateFiles
 from fullpass.components.beam_component import Artifacts, BeamComponent
 from fullpass.components.evaluation.class_results import FILE as CLASSES_FILE
 from fullpass.components.evaluation.config import EvaluationConfig
-from fullpass.components.evaluation.evaluation_verdict import is_blessed, judge_metrics
 from fullpass.components.evaluation.forecast_baselines import baselines_of
+from fullpass.components.evaluation.judge.judge_metrics import judge_metrics
+from fullpass.components.evaluation.judge.verdict import FILE as VERDICT_FILE
+from fullpass.components.evaluation.judge.verdict import verdict_json
 from fullpass.components.evaluation.measure_rows import measured_of
 from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, FILE, measured_json, read_measured
 from fullpass.components.evaluation.score_curves import FILE as CURVES_FILE
@@ -80,11 +82,11 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
             )
             _ = merged | beam.Values() | "Write" >> write
         fileio.rmtree(pending)
-        measured = read_measured(evaluation.uri)
-        blessed = is_blessed(measured, config)
-        _describe(blessing, models, blessed=blessed)
-        if not blessed:
-            logging.warning("Not blessed:\n%s", "\n".join(judge_metrics(measured, config, blessed=False).reasons))
+        verdict = judge_metrics(read_measured(evaluation.uri), config, record)
+        _write(f"{evaluation.uri}/{VERDICT_FILE}", verdict_json(verdict))
+        _describe(blessing, models, blessed=verdict.blessed)
+        if not verdict.blessed:
+            logging.warning("Not blessed:\n%s", "\n".join(verdict.reasons))
 
 
 def _write_results(
@@ -165,7 +167,7 @@ class Evaluator(
 ):
     """Measures a model and the last blessed one on the eval split, and blesses the model if it holds its thresholds.
 
-    Outputs: `evaluation`, with `measured.json`, the curves and the partial dependence; `blessing`.
+    Outputs: `evaluation`, with `measured.json`, `verdict.json`, the curves and the partial dependence; `blessing`.
     """
 
     def __init__(

@@ -119,6 +119,13 @@ def metric_named(name: str) -> Metric | None:
     return OF_A_CLASS[of_class[0]] if of_class else METRICS.get(name)
 
 
+def metric_of(name: str) -> Metric:
+    """Returns the properties of a metric that the YAML was checked for."""
+    metric = metric_named(name)
+    assert metric is not None  # noqa: S101
+    return metric
+
+
 OF_QUANTILES = ("pinball", "interval_coverage", "interval_width")
 """Metrics of the quantiles predicted with `training.loss: {kind: quantile}`, and defaults of such a pipeline. They
 depend on the levels: of models with other levels they measure different things."""

@@ -9,7 +9,6 @@ from tfx.dsl.component.experimental.decorators import component
 from tfx.types import standard_artifacts
 
 from fullpass.components.artifacts import ParityReport, ServingReport, SpanComparison
-from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.internals.tfx_internals import path_utils
 from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.components.push.model_lineage import GATES, ModelArtifacts, facts_in_export, lineage_of
@@ -29,14 +28,12 @@ def Pusher(
     pushed_model: OutputArtifact[standard_artifacts.PushedModel],
     target: Parameter[str],
     keep: Parameter[int],
-    evaluated: Parameter[str],
 ) -> None:
     """Pushes the model if it was blessed and passed Parity and ServingCheck.
 
     `pushed_model` has the properties `pushed` (0 or 1), `pushed_version`, `pushed_destination` and `served_version`,
     that which was served after the push. Parity and ServingCheck fail the run themselves; their reports are inputs to
-    make the push wait for them. The pushed copy contains its lineage in `fullpass.json`. `evaluated` is the JSON of the
-    section `evaluation`, which names the metrics.
+    make the push wait for them. The pushed copy contains its lineage in `fullpass.json`.
     """
     if not blessing.get_int_custom_property("blessed"):
         pushed_model.set_int_custom_property("pushed", 0)
@@ -51,7 +48,7 @@ def Pusher(
         "parity": [parity],
         "serving": [serving],
     }
-    push_model(inputs, pushed_model, target, keep=keep, config=EvaluationConfig.model_validate_json(evaluated))
+    push_model(inputs, pushed_model, target, keep=keep)
 
 
 def push_model(
@@ -60,13 +57,11 @@ def push_model(
     target: str,
     *,
     keep: int,
-    config: EvaluationConfig,
 ) -> None:
     """Pushes a model that the Evaluator or a person blessed, and sets the properties of `pushed_model`.
 
     Args:
         inputs: The input artifacts of the Pusher, by name.
-        config: Section `evaluation`, which names the metrics.
     """
     artifacts_by_name = {name: RecordedArtifact.of(artifacts[0].mlmd_artifact) for name, artifacts in inputs.items()}
     origins = ModelArtifacts(
@@ -77,7 +72,7 @@ def push_model(
         blessing=artifacts_by_name["blessing"],
         gates={node: artifacts_by_name[name] for name, node in GATES.items() if name in artifacts_by_name},
     )
-    lineage = lineage_of(origins, facts_in_export(origins.model.uri), config)
+    lineage = lineage_of(origins, facts_in_export(origins.model.uri))
     export = Path(path_utils.serving_model_path(origins.model.uri))
     result = push(export, Path(target), keep=keep, origin=origins.model.address, lineage=lineage)
     pushed_model.set_int_custom_property("pushed", 1)

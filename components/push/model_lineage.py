@@ -13,8 +13,7 @@ from typing import Any
 
 from fullpass.base.files import names_under, read_bytes
 from fullpass.components.artifact_files import COMPARISON_FILE
-from fullpass.components.evaluation.config import EvaluationConfig
-from fullpass.components.evaluation.evaluation_verdict import Verdict, read_verdict
+from fullpass.components.evaluation.judge.verdict import Verdict, read_verdict
 from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.components.push.push import LINEAGE, SERVING
 from fullpass.trainer.export.export_files import read_description
@@ -44,17 +43,14 @@ class ModelArtifacts:
     gates: Mapping[str, RecordedArtifact] = field(default_factory=dict)
 
 
-def lineage_of(origins: ModelArtifacts, facts: Mapping[str, Any], config: EvaluationConfig) -> Json:
+def lineage_of(origins: ModelArtifacts, facts: Mapping[str, Any]) -> Json:
     """Returns the lineage of a model.
 
     Args:
         facts: `run`, `config` and `code` of the run that trained the model, as far as they are known.
-        config: Section `evaluation`, which names the metrics.
     """
-    graph, verdict = origins.transform_graph, None
-    if origins.evaluation is not None and origins.blessing is not None:
-        blessed = bool(origins.blessing.properties.get("blessed"))
-        verdict = read_verdict(origins.evaluation.uri, config, blessed=blessed)
+    graph = origins.transform_graph
+    verdict = read_verdict(origins.evaluation.uri) if origins.evaluation is not None else None
     return {
         "model": origins.model.address,
         "run": facts.get("run"),
@@ -109,12 +105,14 @@ def _evaluation_facts(verdict: Verdict | None, blessing: RecordedArtifact | None
     properties = blessing.properties
     against = properties.get("baseline_model")
     baseline = {m.metric: m.baseline for m in verdict.metrics if m.baseline is not None}
+    blessed = bool(properties.get("blessed"))
+    reasons = [] if blessed else list(verdict.reasons)
     forced = {name: properties[name] for name in ("by", "why", "at", "refused_for") if name in properties}
     return {
         "metrics": {m.metric: m.value for m in verdict.metrics},
         "examples_evaluated": verdict.examples,
         "baseline": {"model": against, "metrics": baseline} if against else None,
-        "blessing": {"blessed": verdict.blessed, "by": EVALUATOR, **forced, "reasons": list(verdict.reasons)},
+        "blessing": {"blessed": blessed, "by": EVALUATOR, **forced, "reasons": reasons, "notes": list(verdict.notes)},
     }
 
 

@@ -6,7 +6,6 @@ from tfx.dsl.io import fileio
 from tfx.types import standard_artifacts
 
 from fullpass.components import artifacts
-from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.pages.render import render_page
 from fullpass.components.report.model_card import model_card, to_html, to_markdown
 from fullpass.components.report.report_data import ReportData, read_run
@@ -28,7 +27,6 @@ def Report(
     pushed: InputArtifact[standard_artifacts.PushedModel],
     report: OutputArtifact[artifacts.Report],
     name: Parameter[str],
-    evaluated: Parameter[str],
     label: Parameter[str],
 ) -> None:
     """Writes `report.html`: the data, the training, parity, the evaluation and the pushed model of a run.
@@ -47,7 +45,7 @@ def Report(
         "pushed": pushed,
     }
     made = RunArtifacts.of({"examples": examples, **{name: [artifact] for name, artifact in single.items()}})
-    run = read_run(name, made, EvaluationConfig.model_validate_json(evaluated), Label.model_validate_json(label))
+    run = read_run(name, made, Label.model_validate_json(label))
     card = model_card(run, made.training)
     pages = {
         artifacts.Report.FILE: render(run),

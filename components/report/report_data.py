@@ -15,8 +15,7 @@ from fullpass.base.files import read_json
 from fullpass.components.artifact_files import STATISTICS_FILE
 from fullpass.components.data_gate.page import Gate, gate_section
 from fullpass.components.evaluation.class_results import read_class_results
-from fullpass.components.evaluation.config import EvaluationConfig
-from fullpass.components.evaluation.evaluation_verdict import Verdict
+from fullpass.components.evaluation.judge.verdict import Verdict
 from fullpass.components.evaluation.score_curves import read_curves
 from fullpass.components.evaluation.shown_files import ShownText, read_dependence, read_regression_errors, read_texts
 from fullpass.components.ingest.writing.manifest import (
@@ -257,10 +256,10 @@ class ReportData:
     identity: ReportIdentity = ReportIdentity()
 
 
-def read_run(name: str, made: RunArtifacts, config: EvaluationConfig, label: Label) -> ReportData:
+def read_run(name: str, made: RunArtifacts, label: Label) -> ReportData:
     """Returns the facts about a run that has reached the node Report."""
     record, evaluation = made.training, made.uri("evaluation")
-    verdict, gate = made.verdict(config), made.data_verdict
+    verdict, gate = made.verdict, made.data_verdict
     manifests = [read_manifest(artifact.uri) for artifact in made.all("examples")]
     assert verdict is not None and gate is not None  # noqa: S101
     return ReportData(

@@ -39,13 +39,13 @@ def check(hooks: Sequence[Hook], environment: EnvironmentConfig) -> None:
                 )
 
 
-def outcome_task(evaluated: str, artifacts: dict[str, tuple[TaskOutput, str]]) -> Task:
+def outcome_task(artifacts: dict[str, tuple[TaskOutput, str]]) -> Task:
     """Returns the task that records the outcome of a run, after all other tasks.
 
     Args:
         artifacts: `evaluation`, `blessing`, `pushed_model` and `report`, with their types.
     """
-    return Task("record-outcome", parameters={"evaluated": evaluated}, artifacts=artifacts)
+    return Task("record-outcome", artifacts=artifacts)
 
 
 def notify_task(config: PipelineConfig, file: str, folder: str) -> Task:

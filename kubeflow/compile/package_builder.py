@@ -272,7 +272,7 @@ class PackageBuilder:
             "report": ("Report", Report),
         }
         artifacts = {key: (self.outputs[node, key], title(kind)) for key, (node, kind) in reported.items()}
-        outcome = notify_tasks.outcome_task(config.evaluation.model_dump_json(), artifacts)
+        outcome = notify_tasks.outcome_task(artifacts)
         self._add_lookup("outcome", outcome, notify_tasks.NODE)
         folder = self.environment.folder
         notified = notify_tasks.notify_task(config, f"{folder}/{self.loaded.file.name}", folder)

@@ -17,8 +17,7 @@ from typing import Any
 from fullpass.base.errors import UserError
 from fullpass.base.folders import Folder
 from fullpass.base.json_text import to_json_text
-from fullpass.components.evaluation.config import EvaluationConfig
-from fullpass.components.evaluation.evaluation_verdict import read_verdict
+from fullpass.components.evaluation.judge.verdict import read_verdict
 from fullpass.components.ingest.spans.spans import SpanNotFoundError
 from fullpass.kubeflow.kfp_internals import run_id
 from fullpass.kubeflow.protocol import OUTCOMES_VARIABLE, SENT
@@ -127,9 +126,7 @@ def record_outcome(task: ExecutorInput) -> Outputs:
 
 def _read_outcome(task: ExecutorInput) -> OutcomeMessage:
     blessing, pushed = task.inputs["blessing"], task.inputs["pushed_model"]
-    config = EvaluationConfig.model_validate_json(task.parameters["evaluated"])
-    blessed = bool(blessing.metadata.get("blessed"))
-    verdict = read_verdict(str(task.inputs["evaluation"].path), config, blessed=blessed)
+    verdict = read_verdict(str(task.inputs["evaluation"].path))
     # A pushed model from the cache was pushed by another run.
     new = bool(pushed.metadata.get("created")) and f"/{_records(task).run}/" in pushed.uri
     pushed_to = pushed.metadata.get("pushed_destination") if new else None
@@ -141,7 +138,7 @@ def _read_outcome(task: ExecutorInput) -> OutcomeMessage:
         "pushed_to": pushed_to,
         "report": task.inputs["report"].uri,
     }
-    return OutcomeMessage("success" if blessed else "not_blessed", message, facts)
+    return OutcomeMessage("success" if verdict.blessed else "not_blessed", message, facts)
 
 
 def notify_receivers(task: ExecutorInput) -> Outputs:

@@ -9,7 +9,7 @@ from fullpass.base import state_file
 from fullpass.base.redact import redact_tree
 from fullpass.components.artifact_files import PAGE
 from fullpass.components.data_gate.gate_verdict import GateVerdict
-from fullpass.components.evaluation.evaluation_verdict import Verdict
+from fullpass.components.evaluation.judge.verdict import Verdict
 from fullpass.components.ingest.writing.manifest import LEFT_OUT, Overlap, left_out_sum
 from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.components.push.pushed_version import PushedVersion, pushed_version, pushed_version_of
@@ -173,7 +173,7 @@ def summarize(result: RunResult, made: RunArtifacts, config: PipelineConfig) -> 
         labels=read_split_labels(made.uri("statistics"), config.label, splits) if made.all("statistics") else None,
         analysis=read_analysis(str(analysis)) if analysis else None,
         schema_differences=int(comparison.properties.get("differences", 0)) if comparison else 0,
-        verdict=made.verdict(config.evaluation),
+        verdict=made.verdict,
         parity_rows=int(parity.properties["rows"]) if parity else None,
         latency_ms=float(serving.properties["latency_ms"]) if serving else None,
         report=f"{made.uri(page)}/{PAGE}" if page else None,

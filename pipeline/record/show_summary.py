@@ -10,7 +10,7 @@ from rich.text import Text
 from fullpass.base.errors import listed
 from fullpass.base.metric_text import metric_text
 from fullpass.components.data_gate.gate_verdict import GateVerdict
-from fullpass.components.evaluation.evaluation_verdict import Measured, Verdict
+from fullpass.components.evaluation.judge.verdict import Measured, Verdict
 from fullpass.components.ingest.writing.manifest import history_words, left_out_words, unmatched_words
 from fullpass.components.transform.analysis_plan import Analysis
 from fullpass.pipeline.printing import simple_table

@@ -18,7 +18,7 @@ from tfx.types import standard_artifacts
 from fullpass.base.errors import UserError
 from fullpass.base.json_text import to_json_text
 from fullpass.base.users import user_and_host
-from fullpass.components.evaluation.evaluation_verdict import read_verdict
+from fullpass.components.evaluation.judge.verdict import read_verdict
 from fullpass.components.internals.tfx_internals import (
     compiler_utils,
     constants,
@@ -108,8 +108,7 @@ class _RefusedModel:
     @property
     def reasons(self) -> str:
         """The reasons of the refusal, one per line."""
-        verdict = read_verdict(self._inputs["evaluation"][0].uri, self._loaded.config.evaluation, blessed=False)
-        return "\n".join(verdict.reasons)
+        return "\n".join(read_verdict(self._inputs["evaluation"][0].uri).reasons)
 
     def bless(self, root: Path, *, by: str, why: str) -> str:
         """Pushes the model, and records the blessing and the push."""
@@ -123,7 +122,7 @@ class _RefusedModel:
         version = standard_artifacts.PushedModel()
         version.uri = f"{blessing.uri}/pushed_model"
         target = str(self._loaded.resolve(config.push.to))
-        push_model(inputs, version, target, keep=config.push.keep, config=config.evaluation)
+        push_model(inputs, version, target, keep=config.push.keep)
         os.makedirs(version.uri)
         self._record(_PUSHER, self._execution.type, inputs, {"pushed_model": [version]})
         pushed = pushed_version(version.get_string_custom_property("pushed_destination"))
@@ -160,7 +159,7 @@ class _RefusedModel:
         for artifact in (a for artifacts in outputs.values() for a in artifacts):
             artifact.mlmd_artifact.state = proto.Artifact.LIVE
         # Those of the Pusher that did not push the model.
-        parameters = {k: v for k, v in properties_of(self._execution).items() if k in ("target", "keep", "evaluated")}
+        parameters = {k: v for k, v in properties_of(self._execution).items() if k in ("target", "keep")}
         execution = execution_lib.prepare_execution(
             self._handle,
             proto.ExecutionType(name=execution_type),

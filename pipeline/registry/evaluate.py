@@ -12,7 +12,8 @@ from rich.text import Text
 from fullpass.base.errors import UserError, listed
 from fullpass.base.metric_text import metric_text
 from fullpass.components.evaluation.config import EvaluationConfig
-from fullpass.components.evaluation.evaluation_verdict import Measured, Slice, Verdict, judge_metrics
+from fullpass.components.evaluation.judge.judge_metrics import judge_metrics
+from fullpass.components.evaluation.judge.verdict import Measured, Slice, Verdict
 from fullpass.components.evaluation.measure_rows import chosen, in_batches, measure_rows, sampled
 from fullpass.components.evaluation.shown_files import regression_errors
 from fullpass.components.pages.notebook_html import ShownPage
@@ -121,7 +122,7 @@ def evaluate_model(model: str, data: str, file: Path, read_as: Mapping[str, Any]
     if not used.any():
         raise UserError(f"{data}: no row has a label that the model can use. {_unlabelled(rows, scored, used)}")
     measured = measure_rows(config.metrics, config.slices, in_batches(chosen(scored, used)))
-    verdict, trained = judge_metrics(measured.measured, config, blessed=True), found.lineage.get("metrics") or {}
+    verdict, trained = judge_metrics(measured.measured, config), found.lineage.get("metrics") or {}
     verdict = replace(verdict, metrics=tuple(replace(m, baseline=trained.get(m.metric)) for m in verdict.metrics))
     is_regression = found.config.label.task == "regression"
     return Evaluation(

@@ -7,7 +7,6 @@ from typing import Any
 
 from ml_metadata import proto
 
-from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.internals.tfx_internals import constants
 from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.components.push.model_lineage import GATES, ModelArtifacts, facts_in_export, lineage_of
@@ -36,8 +35,7 @@ def find_lineage(path: Path, model_uri: str) -> dict[str, Any] | None:
             gates={node: RecordedArtifact.of(judged[name][0]) for name, node in GATES.items() if name in judged},
         )
         facts = graph.facts_of(training) or facts_in_export(model_uri)
-        evaluated = push.custom_properties["evaluated"].string_value if push else "{}"
-    return lineage_of(origins, facts, EvaluationConfig.model_validate_json(evaluated or "{}"))
+    return lineage_of(origins, facts)
 
 
 def folders_of_examples(path: Path, model_uri: str) -> list[str]:

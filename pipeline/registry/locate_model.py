@@ -195,5 +195,5 @@ def _blessing(tree: Tree, blessing: dict[str, Any] | None) -> None:
     words += f" at {blessing['at']}" if blessing.get("at") else ""
     words += f": {blessing['why']}" if blessing.get("why") else ""
     branch = tree.add(Text(f"blessing  {words}"))
-    for reason in blessing["reasons"]:
-        branch.add(Text(reason))
+    for line in (*blessing["reasons"], *blessing["notes"]):
+        branch.add(Text(line))

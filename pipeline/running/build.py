@@ -307,7 +307,6 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
         serving=serving_check.outputs["report"],
         target=paths.push_to,
         keep=config.push.keep,
-        evaluated=config.evaluation.model_dump_json(exclude={"decision"}),
     )
 
     report = Report(
@@ -322,7 +321,6 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
         serving=serving_check.outputs["report"],
         pushed=pusher.outputs["pushed_model"],
         name=config.name,
-        evaluated=config.evaluation.model_dump_json(exclude={"decision"}),
         label=config.label.model_dump_json(),
     )
 

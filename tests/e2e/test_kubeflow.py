@@ -15,9 +15,6 @@ import yaml
 
 from fullpass.components.library_versions import line
 from fullpass.components.push.push import rollback, rolled_back, served_version
-from fullpass.kubeflow.protocol import OUTCOMES_VARIABLE
-from fullpass.kubeflow.runtime.executor_input import parse_message
-from fullpass.kubeflow.runtime.outcomes import OutcomeRecords, record_outcome
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.record.provenance import config_hash, source_digest
 from tests import REPOSITORY, warm_process
@@ -170,32 +167,6 @@ def test_receivers_are_told_of_both_runs(runs):
         lineage = json.loads((Path(told["pushed_to"]) / "assets.extra" / "fullpass.json").read_text())["lineage"]
         assert told["metrics"] == lineage["metrics"] and told["model"] == lineage["model"]
         assert backend.store.keys(f"{told['report']}/report.html")
-
-
-def test_a_model_that_was_not_blessed_is_told_of_with_the_reasons(runs, tmp_path, monkeypatch):
-    """Judges the metrics of the first run by thresholds that it does not reach."""
-    _, backend, first, _ = runs
-    monkeypatch.setenv(OUTCOMES_VARIABLE, f"{tmp_path}/taxi/outcomes")
-    [metrics] = [
-        key for key in backend.store.keys() if f"/{first.id}/evaluator/" in key and key.endswith("/measured.json")
-    ]
-    made = {
-        "evaluation": {},
-        "blessing": {"blessed": 0.0, "current_model": "s3://b/m"},
-        "pushed_model": {},
-        "report": {},
-    }
-    listed = {name: {"artifacts": [{"uri": f"s3://b/{name}", "metadata": facts}]} for name, facts in made.items()}
-    evaluated = json.dumps({"metrics": ["auc"], "thresholds": {"auc": {"min": 0.999}}})
-    logs = {"artifacts": [{"uri": "s3://b/taxi/run-7/record-outcome/salt/executor-logs"}]}
-    outputs = {"artifacts": {"executor-logs": logs}, "outputFile": "/unused"}
-    message = {"inputs": {"parameterValues": {"evaluated": evaluated}, "artifacts": listed}, "outputs": outputs}
-    paths = {name: "/unused" for name in made} | {"evaluation": str(backend.store.path(metrics).parent)}
-    record_outcome(parse_message(json.dumps(message), paths, {}))
-    noted = OutcomeRecords(f"{tmp_path}/taxi/outcomes", "run-7").read()
-    assert noted.event == "not_blessed" and "below the minimum 0.999" in noted.message
-    assert noted.facts["reasons"] == [noted.message] and noted.facts["pushed_to"] is None
-    assert noted.facts["model"] == "s3://b/m" and 0.5 < noted.facts["metrics"]["auc"] < 0.999
 
 
 def test_the_pushed_model_answers(runs):

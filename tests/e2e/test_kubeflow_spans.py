@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fullpass.components.evaluation.evaluation_verdict import read_verdict
-from fullpass.pipeline.authoring.loading.load import load
+from fullpass.components.evaluation.judge.verdict import read_verdict
 from tests.e2e.kubeflow_package import ROWS_OF_SPAN, SPAN_BY_SPAN, compiled, write_span
 from tests.kubeflow.backend.launcher import TaskFailed
 from tests.kubeflow.backend.run import Backend
@@ -113,12 +112,11 @@ def test_the_window_holds_the_rows_of_both_of_its_spans(runs):
 
 def test_the_newest_span_of_each_run_is_judged_for_itself(runs):
     there, first, _, _, third = runs
-    config = load(there.folder / "pipeline" / "pipeline.yaml").config.evaluation
     labelled = {facts["span"]: facts["rows_eval"] for facts in spans_kept(there)}
     for run, newest in ((first, 2), (third, 3)):
         keys = [key for key in there.backend.store.keys() if f"/{run.id}/evaluator/" in key and "/evaluation/" in key]
-        [metrics] = [key for key in keys if key.endswith("/measured.json")]
-        verdict = read_verdict(str(there.backend.store.path(metrics).parent), config, blessed=True)
+        [recorded] = [key for key in keys if key.endswith("/verdict.json")]
+        verdict = read_verdict(str(there.backend.store.path(recorded).parent))
         assert verdict.newest_examples == labelled[newest] < verdict.examples
         [auc] = verdict.newest
         assert auc.required == ">= 0.02" and auc.value != verdict.metrics[0].value

@@ -134,7 +134,7 @@ def test_the_lineage_is_what_stands_elsewhere(owner):
     told, summary = owner.lineage("latest"), owner.summary()
     assert (told["run"], told["metrics"]) == (summary["run_id"], summary["metrics"])
     assert told["baseline"]["metrics"] == summary["baseline"] and told["baseline"]["model"] != told["model"]
-    assert told["blessing"] == {"blessed": True, "by": "Evaluator", "reasons": []}
+    assert told["blessing"] == {"blessed": True, "by": "Evaluator", "reasons": [], "notes": []}
     evaluated = sum(span["rows"]["eval"] for span in told["spans"])
     assert told["gates"]["Parity"]["rows"] == told["examples_evaluated"] == evaluated
     with sqlite3.connect(owner.root / "metadata.sqlite") as database:

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fullpass.components.evaluation.config import EvaluationConfig
-from fullpass.components.evaluation.evaluation_verdict import judge_metrics
+from fullpass.components.evaluation.judge.judge_metrics import judge_metrics
 from fullpass.components.evaluation.measured_metrics import MeasuredRows
 from fullpass.pipeline.printing import console
 from fullpass.pipeline.record.events import NodeEnded, NodeResult, RunResult, Status
@@ -32,7 +32,7 @@ def summary(text, screen):
     rows = [MeasuredRows((), values), MeasuredRows((("zone", text),), values)]
     config = EvaluationConfig.model_validate({"slices": [["zone"]], "thresholds": {"auc": {"slices": {"min": 0.6}}}})
     result = RunResult(run_id="1", pipeline_name="p", metadata_path=Path("m"), nodes=(), seconds=1.0)
-    told = RunSummary(verdict=judge_metrics(rows, config, blessed=False), quarantine=(text,), report=text, model=text)
+    told = RunSummary(verdict=judge_metrics(rows, config), quarantine=(text,), report=text, model=text)
     print_summary(told, result, screen)
 
 
@@ -43,7 +43,7 @@ def models(text, screen):
 
 
 def lineage(text, screen):
-    blessing = {"blessed": False, "by": text, "at": text, "why": text, "reasons": [text]}
+    blessing = {"blessed": False, "by": text, "at": text, "why": text, "reasons": [text], "notes": [text]}
     gates = {text: {text: text, "found": [text]}}
     facts = {"model": text, "metrics": {text: 0.5}, "blessing": blessing, "gates": gates}
     screen.print(locate_model.tree(LineageRecord(facts, text)))

@@ -7,7 +7,7 @@ import pytest
 from fullpass.base import state_file
 from fullpass.components.evaluation.component import why_not_measured
 from fullpass.components.evaluation.config import EvaluationConfig
-from fullpass.components.evaluation.evaluation_verdict import read_verdict
+from fullpass.components.evaluation.judge.verdict import read_verdict
 from fullpass.components.evaluation.measured_metrics import read_measured
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
 from fullpass.trainer.export.export_files import DESCRIPTION
@@ -75,7 +75,7 @@ def test_a_model_that_reads_a_column_the_rows_lack_is_not_compared_and_the_verdi
     uri = made["evaluation"][0].uri
     (whole,) = read_measured(uri)
     assert (whole.values["mae"], whole.baseline) == (pytest.approx(1), {})
-    verdict = read_verdict(uri, config, blessed=blessed)
+    verdict = read_verdict(uri)
     assert f"mae: not compared, because {ABSENT}" in verdict.notes
     reason = f"mae is 1.0000, not compared, because {ABSENT} (evaluation.thresholds.mae.not_worse_than;"
     assert [why.startswith(reason) for why in verdict.reasons] == ([] if blessed else [True])

@@ -10,7 +10,7 @@ from sklearn import metrics as sk
 from fullpass.base.errors import UserError
 from fullpass.components.evaluation.class_results import read_class_results
 from fullpass.components.evaluation.config import EvaluationConfig
-from fullpass.components.evaluation.evaluation_verdict import read_verdict
+from fullpass.components.evaluation.judge.verdict import read_verdict
 from fullpass.components.evaluation.measured_metrics import read_measured
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
 from tests.components.evaluation.answering_model import Answers, evaluate, example, saved, written
@@ -35,7 +35,7 @@ def rows():
 
 @pytest.fixture(scope="module")
 def evaluated(tmp_path_factory):
-    """Returns `evaluated(threshold of mae)`, which returns the evaluation's folder, the blessing and the config."""
+    """Returns `evaluated(threshold of mae)`, which returns the evaluation's folder and the blessing."""
     folder = tmp_path_factory.mktemp("evaluated")
     examples = written(list(rows()), folder / "examples", NEWEST)
     models = [saved(Answers(column), folder / column, n) for n, column in enumerate(("new", "old"), start=1)]
@@ -49,14 +49,14 @@ def evaluated(tmp_path_factory):
         assert marks == {"BLESSED" if blessed else "NOT_BLESSED"}
         assert blessing.get_string_custom_property("baseline_model") == str(folder / "old")
         assert blessing.get_int_custom_property("current_model_id") == 1
-        return made["evaluation"][0].uri, blessed, config
+        return made["evaluation"][0].uri, blessed
 
     return run
 
 
 def test_a_worse_slice_blocks_the_push_and_a_tiny_one_does_not(evaluated):
-    uri, blessed, config = evaluated({"max": 10, "slices": SLICES}, "worse")
-    verdict = read_verdict(uri, config, blessed=blessed)
+    uri, blessed = evaluated({"max": 10, "slices": SLICES}, "worse")
+    verdict = read_verdict(uri)
     assert not blessed
     assert verdict.reasons == (
         "on the slice zone worse (120 examples) mae is 3.0000, the last blessed model has 1.0000 on the same rows: "
@@ -68,9 +68,9 @@ def test_a_worse_slice_blocks_the_push_and_a_tiny_one_does_not(evaluated):
 
 
 def test_every_slice_is_shown_on_the_window_and_on_the_newest_span(evaluated):
-    uri, blessed, config = evaluated({"slices": {**SLICES, "tolerance": 2}}, "held")
+    uri, blessed = evaluated({"slices": {**SLICES, "tolerance": 2}}, "held")
     assert blessed
-    found = {(one.name, one.newest): one for one in read_verdict(uri, config, blessed=blessed).slices}
+    found = {(one.name, one.newest): one for one in read_verdict(uri).slices}
     for zone, (count, new, old) in ZONES.items():
         for newest, rows_of_it in ((False, count), (True, count // 2)):
             one = found.pop((f"zone {zone}", newest))
@@ -80,8 +80,8 @@ def test_every_slice_is_shown_on_the_window_and_on_the_newest_span(evaluated):
 
 
 def test_the_newest_span_is_judged_by_itself(evaluated):
-    uri, blessed, config = evaluated({"newest_span": {"slices": {"max": 2, "min_examples": 60}}}, "newest")
-    reasons = read_verdict(uri, config, blessed=blessed).reasons
+    uri, blessed = evaluated({"newest_span": {"slices": {"max": 2, "min_examples": 60}}}, "newest")
+    reasons = read_verdict(uri).reasons
     assert not blessed and len(reasons) == 1
     assert "on the slice zone worse of the newest span (60 examples) mae is 3.0000" in reasons[0]
 

@@ -13,7 +13,7 @@ from tfx.components.evaluator import executor as stock
 from tfx.utils import json_utils, proto_utils
 
 from fullpass.components.evaluation.config import EvaluationConfig
-from fullpass.components.evaluation.evaluation_verdict import judge_metrics
+from fullpass.components.evaluation.judge.judge_metrics import judge_metrics
 from fullpass.components.evaluation.measured_metrics import read_measured, text_of
 from fullpass.components.evaluation.metrics import METRICS
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
@@ -139,7 +139,7 @@ def test_the_blessing_is_the_same(both):
 
 def test_the_same_bounds_on_all_rows_fail(both):
     ours, theirs, config = both[0], both[1], EvaluationConfig.model_validate({"thresholds": both[3]})
-    verdict = judge_metrics(read_measured(ours["evaluation"][0].uri), config, blessed=False)
+    verdict = judge_metrics(read_measured(ours["evaluation"][0].uri), config)
     failed = {(False, m.metric) for m in verdict.metrics if not m.passed}
     failed |= {(True, m.metric) for m in verdict.newest if not m.passed}
     validations = tfma.load_validation_result(theirs["evaluation"][0].uri)

@@ -9,15 +9,21 @@ from pathlib import Path
 import pytest
 
 from fullpass.base.errors import UserError
+from fullpass.components.evaluation.config import EvaluationConfig
+from fullpass.components.evaluation.judge.judge_metrics import judge_metrics
+from fullpass.components.evaluation.judge.verdict import verdict_json
+from fullpass.components.evaluation.measured_metrics import MeasuredRows
 from fullpass.components.ingest.spans.spans import SpanNotFoundError
 from fullpass.kubeflow.compile.package import to_yaml
 from fullpass.kubeflow.protocol import OUTCOMES_VARIABLE
+from fullpass.kubeflow.runtime.executor_input import parse_message
 from fullpass.kubeflow.runtime.outcomes import (
     NoNewSpanError,
     OutcomeMessage,
     OutcomeRecords,
     container_records,
     record_failure,
+    record_outcome,
 )
 from fullpass.pipeline.config import EVENTS
 from fullpass.pipeline.exit_codes import OUTCOME_CODES
@@ -63,6 +69,24 @@ def test_a_container_that_fails_says_why(variables, task, error, event):
     container_records(variables, json.dumps(MESSAGE)).record_window_data({"span": "2026-01-02"})
     found = container_records(variables, json.dumps(MESSAGE)).read()
     assert found == OutcomeMessage(event, f"{task}: {error}", {"span": "2026-01-02"})
+
+
+def test_a_model_that_was_not_blessed_is_told_of_with_the_reasons(variables, tmp_path, monkeypatch):
+    """The task reads the verdict that the Evaluator recorded."""
+    monkeypatch.setenv(OUTCOMES_VARIABLE, variables[OUTCOMES_VARIABLE])
+    config = EvaluationConfig.model_validate({"thresholds": {"auc": {"min": 0.999}}})
+    verdict = judge_metrics([MeasuredRows((), {"auc": 0.75, "example_count": 900.0})], config)
+    (tmp_path / "verdict.json").write_text(verdict_json(verdict))
+    blessing = {"blessed": 0.0, "current_model": "s3://b/m"}
+    made = {"evaluation": {}, "blessing": blessing, "pushed_model": {}, "report": {}}
+    listed = {name: {"artifacts": [{"uri": f"s3://b/{name}", "metadata": facts}]} for name, facts in made.items()}
+    message = {"inputs": {"artifacts": listed}, "outputs": {**MESSAGE["outputs"], "outputFile": "/unused"}}
+    paths = dict.fromkeys(made, "/unused") | {"evaluation": str(tmp_path)}
+    record_outcome(parse_message(json.dumps(message), paths, {}))
+    why = "auc is 0.7500, below the minimum 0.999 (evaluation.thresholds.auc.min)"
+    facts = {"metrics": {"auc": 0.75}, "reasons": [why], "model": "s3://b/m", "pushed_to": None}
+    told = container_records(variables, json.dumps(MESSAGE)).read()
+    assert told == OutcomeMessage("not_blessed", why, {**facts, "report": "s3://b/report"})
 
 
 def test_what_stops_a_run_on_purpose_says_more_than_what_fails_beside_it(variables):

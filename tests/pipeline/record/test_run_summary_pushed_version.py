@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fullpass.components.evaluation.evaluation_verdict import Verdict
+from fullpass.components.evaluation.judge.verdict import Verdict
 from fullpass.components.push.push import push, rollback
 from fullpass.components.push.pushed_version import pushed_version, pushed_version_of
 from fullpass.pipeline.printing import console

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fullpass.components.evaluation.config import EvaluationConfig
-from fullpass.components.evaluation.evaluation_verdict import judge_metrics
+from fullpass.components.evaluation.judge.judge_metrics import judge_metrics
 from fullpass.components.evaluation.measured_metrics import MeasuredRows
 from fullpass.pipeline.printing import console
 from fullpass.pipeline.record.events import RunResult
@@ -28,7 +28,7 @@ def printed(capsys):
 
     def run(threshold):
         config = EvaluationConfig.model_validate({"slices": [["zone"]], "thresholds": {"auc": threshold}})
-        verdict = judge_metrics([*rows(newest=False), *rows(newest=True)], config, blessed=False)
+        verdict = judge_metrics([*rows(newest=False), *rows(newest=True)], config)
         summary = RunSummary(verdict=verdict, rows={"train": 9000, "eval": 1020})
         result = RunResult(run_id="1", pipeline_name="p", metadata_path=Path("m"), nodes=(), seconds=1.0)
         print_summary(summary, result, console(width=200))

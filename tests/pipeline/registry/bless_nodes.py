@@ -12,6 +12,9 @@ from tfx.types.standard_artifacts import Examples, Model, ModelBlessing, ModelEv
 
 from fullpass.components.artifacts import ParityReport, ServingReport, SpanComparison
 from fullpass.components.evaluation.config import EvaluationConfig
+from fullpass.components.evaluation.judge.judge_metrics import judge_metrics
+from fullpass.components.evaluation.judge.verdict import FILE, verdict_json
+from fullpass.components.evaluation.measured_metrics import MeasuredRows
 from fullpass.components.push.component import Pusher
 from fullpass.pipeline.record.events import RunResult, new_run_id
 from fullpass.pipeline.root import locks
@@ -20,7 +23,7 @@ from fullpass.pipeline.running.execution import runner
 NAME = "toy"
 
 
-def pipeline(root: Path, target: Path, config: EvaluationConfig, auc: float, least: float = 0.8) -> Pipeline:
+def pipeline(root: Path, target: Path, auc: float, least: float = 0.8) -> Pipeline:
     """Makes a model of that AUC, which is blessed from `least` on."""
     data = Prepare()
     made = Make(**{name: data.outputs[name] for name in ("examples", "transform_graph")}, auc=auc)
@@ -32,7 +35,6 @@ def pipeline(root: Path, target: Path, config: EvaluationConfig, auc: float, lea
         blessing=evaluator.outputs["blessing"],
         target=str(target),
         keep=2,
-        evaluated=config.model_dump_json(),
     )
     return Pipeline(
         pipeline_name=NAME,
@@ -102,8 +104,9 @@ def Evaluator(
     evaluation: OutputArtifact[ModelEvaluation],
     blessing: OutputArtifact[ModelBlessing],
 ):
-    measured = {"keys": [], "values": {"auc": auc, "example_count": 100.0}, "baseline": {}, "newest": False}
-    write(evaluation.uri, "measured.json", json.dumps([measured]))
-    blessing.set_int_custom_property("blessed", int(auc >= least))
+    config = EvaluationConfig.model_validate({"thresholds": {"auc": {"min": least}}})
+    verdict = judge_metrics([MeasuredRows((), {"auc": auc, "example_count": 100.0})], config)
+    write(evaluation.uri, FILE, verdict_json(verdict))
+    blessing.set_int_custom_property("blessed", int(verdict.blessed))
     blessing.set_int_custom_property("current_model_id", model.id)
     blessing.set_string_custom_property("current_model", model.uri)

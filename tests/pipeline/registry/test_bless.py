@@ -41,7 +41,7 @@ class Owner:
         self.loaded = load(folder / "pipeline.yaml")
 
     def run(self, auc: float, least: float = 0.8) -> None:
-        nodes.run(self.root, nodes.pipeline(self.root, self.target, self.loaded.config.evaluation, auc, least))
+        nodes.run(self.root, nodes.pipeline(self.root, self.target, auc, least))
 
     def bless(self, model=None, *, force=True, why="labels are late"):
         return bless(self.loaded, self.root, model=model, force=force, why=why)

@@ -1,15 +1,16 @@
-"""The verdict of the Evaluator as text: each metric against its threshold, and the reasons for a refused blessing."""
+"""Compares each metric with its threshold, and says why a model is refused, and what was not judged."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from fullpass.base.metric_text import metric_text
-from fullpass.components.evaluation.confidence import half_width, quantile
+from fullpass.components.evaluation.confidence import quantile
 from fullpass.components.evaluation.config import Bounds, EvaluationConfig, SliceBounds, SlicedBounds, Threshold
-from fullpass.components.evaluation.measured_metrics import MeasuredRows, read_measured
-from fullpass.components.evaluation.metrics import Metric, class_of, metric_named
+from fullpass.components.evaluation.judge.verdict import Measured, Slice, Verdict
+from fullpass.components.evaluation.measured_metrics import MeasuredRows
+from fullpass.components.evaluation.metrics import class_of, metric_of
 from fullpass.components.evaluation.slice_states import MOST_SLICES
 from fullpass.trainer.insight.words import too_good_words
 
@@ -18,128 +19,22 @@ _SHOWN = 6
 """Largest number of failed slices that are named per metric."""
 
 
-@dataclass(frozen=True)
-class Measured:
-    """A metric on some rows.
-
-    Attributes:
-        baseline: Value of the last blessed model, if there is one.
-        error: Standard error of the value.
-        not_compared: Why the value and that of the last blessed model cannot be compared; "" if they can.
-        uncounted: Why the metric is computed on no rows; "" if it is.
-    """
-
-    metric: str
-    value: float
-    baseline: float | None
-    required: str
-    passed: bool
-    error: float = math.nan
-    not_compared: str = ""
-    uncounted: str = ""
-
-    @property
-    def half_width(self) -> float | None:
-        """Half the width of the 95 % interval around the value; None if the standard error is unknown."""
-        return None if math.isnan(self.error) else half_width(self.error)
-
-
-@dataclass(frozen=True)
-class Slice:
-    """MeasuredRows that share values of some columns.
-
-    Attributes:
-        name: Such as `hour 7, company Flash Cab`.
-        values: Metric -> value; without metrics that are undefined on these rows.
-        baseline: The same for the last blessed model, if one was compared.
-        judged: The metrics that have bounds on this slice; empty if it has too few rows.
-    """
-
-    name: str
-    examples: int
-    values: Mapping[str, float]
-    baseline: Mapping[str, float] = field(default_factory=dict)
-    newest: bool = False
-    judged: tuple[Measured, ...] = ()
-    columns: tuple[str, ...] = ()
-
-    @property
-    def failed(self) -> frozenset[str]:
-        """The metrics that do not hold their bounds."""
-        return frozenset(m.metric for m in self.judged if not m.passed)
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """Whether a model is blessed, and all measurements.
-
-    Attributes:
-        reasons: Reasons why the model is not blessed, one line each.
-        newest, newest_examples: The same for the newest span alone; empty or 0 if there are no spans.
-        slices: Slices of all rows, then of the newest span; in each group the largest first.
-        notes: What was not judged, and the reasons.
-        unsliced: The entries of `evaluation.slices` that have too many slices to be measured.
-        doubt: Why the model is no better than the simple reference or a baseline beyond chance; "" if it is.
-        baselines: How each baseline of a forecast compares with the model, as text for people.
-    """
-
-    blessed: bool
-    reasons: tuple[str, ...]
-    metrics: tuple[Measured, ...]
-    examples: int
-    newest: tuple[Measured, ...] = ()
-    newest_examples: int = 0
-    slices: tuple[Slice, ...] = ()
-    notes: tuple[str, ...] = ()
-    unsliced: tuple[tuple[str, ...], ...] = ()
-    doubt: str = ""
-    baselines: tuple[str, ...] = ()
-
-    @property
-    def all_metrics(self) -> tuple[Measured, ...]:
-        """The metrics on all rows, then those on the newest span, which their names say."""
-        of_newest = (replace(m, metric=f"{m.metric}, newest span") for m in self.newest)
-        return (*self.metrics, *of_newest)
-
-    def judged_on_slices(self) -> Iterator[tuple[str, bool, list[tuple[Slice, Measured]]]]:
-        """Yields each metric, whether it is measured on the newest span alone, and its judged slices, worst first."""
-        for newest in (False, True):
-            pairs = [(one, m) for one in self.slices if one.newest == newest for m in one.judged]
-            for metric in dict.fromkeys(m.metric for _, m in pairs):
-                mine = [(one, m) for one, m in pairs if m.metric == metric]
-                upwards = _metric(metric).higher_is_better is not False
-                mine.sort(key=lambda pair: (pair[1].passed, pair[1].value if upwards else -pair[1].value))
-                yield metric, newest, mine
-
-
-def read_verdict(evaluation_uri: str, config: EvaluationConfig, *, blessed: bool) -> Verdict:
-    """Returns the verdict recorded in an evaluation artifact."""
-    return judge_metrics(read_measured(evaluation_uri), config, blessed=blessed)
-
-
-def with_suspicion(verdict: Verdict, record: Mapping[str, Any]) -> Verdict:
-    """Returns the verdict with a note if the model is too good; record: the content of training.json."""
-    words = too_good_words({m.metric: m.value for m in verdict.metrics if _metric(m.metric).tells_all}, record)
-    return replace(verdict, notes=(*verdict.notes, words)) if words else verdict
-
-
-def is_blessed(measured: Sequence[MeasuredRows], config: EvaluationConfig) -> bool:
-    """Returns whether a model is good enough: there are rows to measure it on, and every bound was judged and holds."""
-    return not _reasons(_verdict(measured, config), config)
-
-
-def judge_metrics(measured: Sequence[MeasuredRows], config: EvaluationConfig, *, blessed: bool) -> Verdict:
+def judge_metrics(
+    measured: Sequence[MeasuredRows], config: EvaluationConfig, record: Mapping[str, Any] | None = None
+) -> Verdict:
     """Compares the measured metrics with the thresholds.
+
+    A model is blessed if there are rows to measure it on, and every bound was judged and holds.
 
     Args:
         measured: Metrics on all rows, on the newest span, and on each slice of both.
-        blessed: The decision of the Evaluator, or of a person.
+        record: The content of training.json, to tell why a model is too good; None if it is unknown.
     """
     verdict = _verdict(measured, config)
-    if blessed:
-        return verdict
-    refused = ("every threshold of the YAML holds, and the Evaluator refused the model by others",)
-    return replace(verdict, blessed=False, reasons=tuple(_reasons(verdict, config)) or refused)
+    reasons = tuple(_reasons(verdict, config))
+    good = {m.metric: m.value for m in verdict.metrics if metric_of(m.metric).tells_all}
+    notes = (*verdict.notes, *filter(None, (too_good_words(good, record or {}),)))
+    return replace(verdict, blessed=not reasons, reasons=reasons, notes=notes)
 
 
 def _verdict(measured: Sequence[MeasuredRows], config: EvaluationConfig) -> Verdict:
@@ -249,7 +144,7 @@ def can_be_judged(name: str, rows: MeasuredRows, bounds: SliceBounds) -> bool:
     For example, AUC is undefined on rows of one class. A metric that without another reason is judged, and fails.
     """
     both = (rows.values.get(name, math.nan), rows.baseline.get(name, math.nan))
-    defined = _metric(name).needs is None or not all(map(math.isnan, both))
+    defined = metric_of(name).needs is None or not all(map(math.isnan, both))
     return rows.examples >= bounds.min_examples and defined
 
 
@@ -267,7 +162,7 @@ def _notes(verdict: Verdict, config: EvaluationConfig) -> Iterator[str]:
             few = [one.examples for one in mine if one.examples < bounds.min_examples]
             none = sum(name not in {m.metric for m in one.judged} for one in mine) - len(few)
             why = [f"{len(few)} have fewer than {bounds.min_examples:,} examples ({sum(few):,} in all)"] if few else []
-            why += [f"{none} have no {_metric(name).needs}"] if none else []
+            why += [f"{none} have no {metric_of(name).needs}"] if none else []
             if why:
                 yield f"{name}: of {len(mine)} slices{of}, {' and '.join(why)}; these are not judged"
         rows = verdict.newest_examples if newest else verdict.examples
@@ -304,8 +199,8 @@ def _unjudged(verdict: Verdict, config: EvaluationConfig) -> Iterator[str]:
                 of = f"{', '.join(columns)}{' of the newest span' if newest else ''}"
                 path = f"evaluation.thresholds.{name}{'.newest_span' if newest else ''}.slices"
                 why = f"none of {len(mine)} slices has {bounds.min_examples:,} examples (min_examples)"
-                if _metric(name).needs is not None:
-                    why += f" and {_metric(name).needs}"
+                if metric_of(name).needs is not None:
+                    why += f" and {metric_of(name).needs}"
                 if columns in verdict.unsliced:
                     why = f"{_TOO_MANY.format('it')}. Slice by columns with fewer values"
                 elif not mine:
@@ -345,7 +240,7 @@ def _undefined_failed(measured: Measured) -> Measured:
 
     With or without bounds, a model is not blessed by a split that cannot show whether it is better than chance.
     """
-    lacking = _metric(measured.metric).needs is not None and math.isnan(measured.value) and not measured.uncounted
+    lacking = metric_of(measured.metric).needs is not None and math.isnan(measured.value) and not measured.uncounted
     return replace(measured, required=measured.required or "a value", passed=False) if lacking else measured
 
 
@@ -387,7 +282,7 @@ def _worse_than_blessed(name: str, value: float, baseline: float | None, thresho
     """
     if threshold.not_worse_than is None or baseline is None:
         return False
-    loss = baseline - value if _metric(name).higher_is_better else value - baseline
+    loss = baseline - value if metric_of(name).higher_is_better else value - baseline
     chance = 0.0 if threshold.confidence is None or math.isnan(error) else quantile(threshold.confidence) * error
     return not loss <= threshold.tolerance + chance
 
@@ -434,16 +329,10 @@ def _beyond_chance(threshold: Bounds) -> str:
 
 
 def _not_a_number(measured: Measured) -> str:
-    needs = _metric(measured.metric).needs
+    needs = metric_of(measured.metric).needs
     why = f"there are no {needs}, or the model diverged" if needs else "the model diverged"
     if measured.metric == "precision":
         why = "the model predicts no row as positive, or diverged"
     if class_of(measured.metric):
         why = f"the model has no such class or never predicts it, {why}"
     return f"{measured.metric} is not a number: {measured.uncounted or why}"
-
-
-def _metric(name: str) -> Metric:
-    metric = metric_named(name)
-    assert metric is not None  # noqa: S101
-    return metric

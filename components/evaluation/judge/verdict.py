@@ -1,0 +1,135 @@
+"""The verdict of the Evaluator, as it records it and as all others read it: `verdict.json` of the evaluation."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+from fullpass.base.errors import UserError
+from fullpass.base.json_text import Number, read_parsed, to_json_text
+from fullpass.components.evaluation.confidence import half_width
+from fullpass.components.evaluation.metrics import metric_of
+
+FILE = "verdict.json"
+_Baseline = Annotated[float | None, BeforeValidator(lambda value: math.nan if value is None else value)]
+"""NaN where the file has null; the file has no entry where there is no last blessed model."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A metric on some rows.
+
+    Attributes:
+        baseline: Value of the last blessed model, NaN if it has none; None if there is no such model.
+        required: The bounds, as text for people; "" if there are none.
+        error: Standard error of the value.
+        not_compared: Why the value and that of the last blessed model cannot be compared; "" if they can.
+        uncounted: Why the metric is computed on no rows; "" if it is.
+    """
+
+    metric: str
+    value: Number
+    baseline: _Baseline = None
+    required: str = ""
+    passed: bool = True
+    error: Number = math.nan
+    not_compared: str = ""
+    uncounted: str = ""
+
+    @property
+    def half_width(self) -> float | None:
+        """Half the width of the 95 % interval around the value; None if the standard error is unknown."""
+        return None if math.isnan(self.error) else half_width(self.error)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """MeasuredRows that share values of some columns.
+
+    Attributes:
+        name: Such as `hour 7, company Flash Cab`.
+        values: Metric -> value; without metrics that are undefined on these rows.
+        baseline: The same for the last blessed model, if one was compared.
+        judged: The metrics that have bounds on this slice; empty if it has too few rows.
+    """
+
+    name: str
+    examples: int
+    values: Mapping[str, float]
+    baseline: Mapping[str, float] = field(default_factory=dict)
+    newest: bool = False
+    judged: tuple[Measured, ...] = ()
+    columns: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> frozenset[str]:
+        """The metrics that do not hold their bounds."""
+        return frozenset(m.metric for m in self.judged if not m.passed)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a model is blessed, and all measurements.
+
+    Attributes:
+        reasons: Reasons why the model is not blessed, one line each.
+        newest, newest_examples: The same for the newest span alone; empty or 0 if there are no spans.
+        slices: Slices of all rows, then of the newest span; in each group the largest first.
+        notes: What was not judged, and the reasons.
+        unsliced: The entries of `evaluation.slices` that have too many slices to be measured.
+        doubt: Why the model is no better than the simple reference or a baseline beyond chance; "" if it is.
+        baselines: How each baseline of a forecast compares with the model, as text for people.
+    """
+
+    blessed: bool
+    reasons: tuple[str, ...]
+    metrics: tuple[Measured, ...]
+    examples: int
+    newest: tuple[Measured, ...] = ()
+    newest_examples: int = 0
+    slices: tuple[Slice, ...] = ()
+    notes: tuple[str, ...] = ()
+    unsliced: tuple[tuple[str, ...], ...] = ()
+    doubt: str = ""
+    baselines: tuple[str, ...] = ()
+
+    @property
+    def all_metrics(self) -> tuple[Measured, ...]:
+        """The metrics on all rows, then those on the newest span, which their names say."""
+        of_newest = (replace(m, metric=f"{m.metric}, newest span") for m in self.newest)
+        return (*self.metrics, *of_newest)
+
+    def judged_on_slices(self) -> Iterator[tuple[str, bool, list[tuple[Slice, Measured]]]]:
+        """Yields each metric, whether it is measured on the newest span alone, and its judged slices, worst first."""
+        for newest in (False, True):
+            pairs = [(one, m) for one in self.slices if one.newest == newest for m in one.judged]
+            for metric in dict.fromkeys(m.metric for _, m in pairs):
+                mine = [(one, m) for one, m in pairs if m.metric == metric]
+                upwards = metric_of(metric).higher_is_better is not False
+                mine.sort(key=lambda pair: (pair[1].passed, pair[1].value if upwards else -pair[1].value))
+                yield metric, newest, mine
+
+
+def verdict_json(verdict: Verdict) -> str:
+    """Returns the content of `verdict.json`; a value that is undefined is null."""
+    return to_json_text(_without_none(asdict(verdict)), indent=1)
+
+
+def _without_none(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _without_none(one) for key, one in value.items() if one is not None}
+    return [_without_none(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def read_verdict(evaluation_uri: str) -> Verdict:
+    """Returns the verdict recorded in an evaluation artifact.
+
+    Raises:
+        UserError: The evaluation has no `verdict.json`.
+    """
+    verdict = read_parsed(Verdict, f"{evaluation_uri}/{FILE}")
+    if verdict is None:
+        raise UserError(f"{evaluation_uri}: no {FILE}. Run the pipeline again.")
+    return verdict
