@@ -4,7 +4,7 @@ import pytest
 
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from tests.components.ingest.ingesting import HASH, examples, ingest, quarantined
-from tests.components.ingest.row_files import KINDS, source_of_function, write_rows
+from tests.components.ingest.row_files import OF_COLUMNS, write_rows
 
 pytestmark = pytest.mark.integration
 COLUMNS = (RawColumn("fare", "number"), RawColumn("zone", "string"))
@@ -14,10 +14,6 @@ ROWS = [
     for i in range(60)
 ]
 GOOD_FARES = sorted(i + 0.5 for i in range(60) if i not in BAD)
-
-
-def rows_for_module():
-    yield from ROWS
 
 
 SPLITS = {
@@ -44,11 +40,9 @@ def check(folder, source, file, split):
     return written
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "module"])
-def test_of_every_kind_of_source(tmp_path, kind):
-    check(
-        tmp_path, *(source_of_function(rows_for_module) if kind == "module" else write_rows(tmp_path, kind, ROWS)), HASH
-    )
+@pytest.mark.parametrize("format", OF_COLUMNS)
+def test_of_every_kind_of_source(tmp_path, format):
+    check(tmp_path, *write_rows(tmp_path, format, ROWS), HASH)
 
 
 @pytest.mark.parametrize("method", SPLITS)

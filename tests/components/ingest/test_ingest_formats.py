@@ -2,11 +2,9 @@
 
 import pytest
 
-from fullpass.components.ingest.sources.formats import FORMATS, TOLD_FORMATS
+from fullpass.components.ingest.sources.formats import FORMATS
 from tests.changed_source import answers_of, copy_source
-from tests.components.ingest.readers import test_readers_batch_bytes, test_readers_slices
-from tests.components.ingest.row_files import KINDS
-from tests.components.predict import test_predict_equals_training
+from tests.components.ingest.row_files import SAMPLES, SERVICES, WRITTEN, sample_of
 
 MODEL = '''
 
@@ -134,17 +132,18 @@ def test_an_added_format_is_told_by_its_content(told):
     assert told["init"] == told["predict"] == "fixed"
 
 
-def test_the_tests_of_all_readers_know_each_format():
-    """Formats whose rows are their own things have tests of their own."""
-    of_their_own = {"proto", "bigquery", "tfds", "module", "images", "text"}
-    assert {*KINDS} | of_their_own == FORMATS.keys()
-    formats_of_slices = {options["format"] for options, _ in test_readers_slices.FORMATS.values()}
-    assert (
-        formats_of_slices | {*test_readers_slices.WRITTEN} | {"bigquery", "tfds", "module", "images"} == FORMATS.keys()
-    )
-    bounded = {name.rpartition(" ")[2] for name in test_readers_batch_bytes.SOURCES} | {"bigquery", "tfds", "images"}
-    assert FORMATS.keys() - bounded == {"csv", "jsonl", "numpy"}  # lines are cut into batches; numbers are small
-    assert test_predict_equals_training.FORMATS.keys() == TOLD_FORMATS.keys()
+@pytest.mark.parametrize("name", WRITTEN)
+def test_each_format_is_written_by_the_tests(name):
+    assert sample_of(name)
+
+
+def test_a_format_that_no_test_writes_fails_with_what_to_add():
+    with pytest.raises(AssertionError, match="'fixed'. Add a row 'fixed' to SAMPLES in .*row_files.py: a function"):
+        sample_of("fixed")
+
+
+def test_the_tests_write_no_format_that_is_gone():
+    assert SAMPLES.keys() | SERVICES == FORMATS.keys()
 
 
 @pytest.mark.parametrize("row", FORMATS.values(), ids=FORMATS)

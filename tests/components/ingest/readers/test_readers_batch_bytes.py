@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from google.protobuf import descriptor_pb2, wrappers_pb2
 
 from fullpass.components.ingest.readers.read_source import parts_of, read_rows
 from fullpass.components.ingest.readers.rows import Reading
@@ -17,55 +16,38 @@ from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.byte_batches import BATCH_BYTES
 from fullpass.trainer.records.record_files import record_batches
-from tests.components.ingest.row_files import source_of, source_of_function, write_rows
+from tests.components.ingest.row_files import WRITTEN, source_of, write_rows
 from tests.record_files import write_records
 
 ROWS = 36
 CELL = "x" * (1 << 20)
 
 
-def rows_of_module():
-    for _ in range(ROWS):
-        yield {"text": CELL}
-
-
-def proto(folder):
-    write_records(folder / "a.tfrecord", [wrappers_pb2.StringValue(value=CELL).SerializeToString()] * ROWS)
-    described = descriptor_pb2.FileDescriptorSet()
-    wrappers_pb2.DESCRIPTOR.CopyToProto(described.file.add())
-    (folder / "wrappers.pb").write_bytes(described.SerializeToString())
-    message, fields = "google.protobuf.StringValue", {"text": "value"}
-    source = source_of(format="proto", path="x", descriptor_set="x", message=message, fields=fields)
-    return source, SourceFile(str(folder / "a.tfrecord"), None, 0, "", str(folder / "wrappers.pb"))
-
-
 def distinct_parquet(folder):
     return write_rows(folder, "parquet", [{"text": CELL[:-1] + chr(65 + i % 60)} for i in range(ROWS)], group=ROWS)
 
 
-def gzipped(folder, kind, lines):
+def gzipped(folder, format, lines):
     with gzip.open(folder / "a.gz", "wt", compresslevel=1) as file:
         file.writelines(line + "\n" for line in lines)
-    return source_of(format=kind, path="x"), SourceFile(str(folder / "a.gz"), None, 0, "")
+    return source_of(format=format, path="x"), SourceFile(str(folder / "a.gz"), None, 0, "")
 
 
-SOURCES = {
-    "proto": proto,
+FORMS = {
     "parquet of distinct cells": distinct_parquet,
-    "gzipped json lines": lambda folder: gzipped(folder, "jsonl", map(json.dumps, rows_of_module())),
+    "gzipped json lines": lambda folder: gzipped(folder, "jsonl", [json.dumps({"text": CELL})] * ROWS),
     "gzipped text": lambda folder: gzipped(folder, "text", [CELL] * ROWS),
-    "module": lambda folder: source_of_function(rows_of_module),
 }
-for _kind in ("excel", "parquet", "arrow", "orc", "avro", "tfrecord", "sql"):
-    SOURCES[_kind] = partial(write_rows, kind=_kind, rows=[{"text": CELL}] * ROWS, group=ROWS)
-CASES = [(name, None) for name in SOURCES]
+"""Further forms of formats."""
+CASES = [(name, None) for name in (*WRITTEN, *FORMS)]
 CASES += [(name, "to_hash") for name in ("tfrecord", "parquet of distinct cells", "gzipped json lines", "sql")]
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize(("name", "whole"), CASES)
 def test_batches_are_bounded_by_bytes(tmp_path, name, whole):
-    source, file = SOURCES[name](tmp_path)
+    write = FORMS.get(name, partial(write_rows, format=name, rows=[{"text": CELL}] * ROWS, group=ROWS))
+    source, file = write(tmp_path)
     numbers = []
     for part in parts_of(file, source):
         reading = Reading(file, {"text": RawColumn("text", "string")}, part, all_columns=whole)
@@ -73,7 +55,7 @@ def test_batches_are_bounded_by_bytes(tmp_path, name, whole):
             cells = rows.table.column("text").to_pylist()
             assert sum(len(cell[0] if isinstance(cell, list) else cell) for cell in cells) <= BATCH_BYTES
             numbers += rows.numbers.tolist()
-    first = 2 if name == "excel" else 1  # below the names
+    first = 2 if name in ("csv", "excel", "images") else 1  # below the names
     assert numbers == list(range(first, first + ROWS))
 
 

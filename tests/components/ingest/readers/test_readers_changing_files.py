@@ -3,12 +3,11 @@
 import os
 import sqlite3
 from dataclasses import replace
+from pathlib import Path
 
 import duckdb
 import fsspec
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
 
 from fullpass.base.errors import UserError
@@ -16,90 +15,53 @@ from fullpass.components.ingest.config import DataConfig
 from fullpass.components.ingest.readers import lines
 from fullpass.components.ingest.readers.read_source import find_inputs, parts_of, read_rows
 from fullpass.components.ingest.readers.rows import Reading
-from fullpass.components.ingest.sources.config import (
-    CsvSource,
-    ExcelSource,
-    JsonLinesSource,
-    NumpySource,
-    ParquetSource,
-    SqlSource,
-    TextSource,
-)
-from fullpass.components.ingest.sources.files import SourceFile
+from fullpass.components.ingest.sources.config import CsvSource, SqlSource
+from fullpass.components.ingest.sources.formats import FILE_FORMATS
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from tests.components.ingest.row_files import write_rows
 from tests.image_files import encode_image
-from tests.spreadsheet_files import write_xlsx
-
-SOURCES = {
-    "csv": CsvSource,
-    "xlsx": ExcelSource,
-    "jsonl": JsonLinesSource,
-    "txt": TextSource,
-    "npy": NumpySource,
-    "parquet": ParquetSource,
-}
-FORMATS = {"txt": "text", "npy": "numpy", "xlsx": "excel"}
-COLUMN = {"txt": "text", "npy": "data"}
 
 
-def write(path, rows):
-    if path.suffix == ".csv":
-        path.write_text("a\n" + "".join(f"{row:04d}\n" for row in rows))
-    elif path.suffix == ".xlsx":
-        write_xlsx(path, {"rows": [["a"], *([row] for row in rows)]})
-    elif path.suffix == ".jsonl":
-        path.write_text("".join(f'{{"a": {row + 1000}}}\n' for row in rows))
-    elif path.suffix == ".txt":
-        path.write_text("".join(f"{row:04d}\n" for row in rows))
-    elif path.suffix == ".npy":
-        np.save(path, np.array(list(rows), dtype=np.float32))
-    else:
-        pa.parquet.write_table(pa.table({"a": list(rows)}), path, row_group_size=10)
+def write(path, rows, format="csv"):
+    """Writes texts of four digits beside one another, into the file that `write_rows` names."""
+    return write_rows(path.parent, format, [{"text": f"{row:04d}"} for row in rows], group=10)
 
 
-def read_all(file, source, parts, column):
-    got = 0
-    for part in parts:
-        got += sum(
-            len(rows.numbers) for rows in read_rows(Reading(file, {column: RawColumn(column, "string")}, part), source)
-        )
-    return got
+def read_all(file, source, parts, column="text"):
+    columns = {column: RawColumn(column, "string")}
+    return sum(len(rows.numbers) for part in parts for rows in read_rows(Reading(file, columns, part), source))
 
 
-def replaced_by_another(path):
+def replaced_by_another(path, format):
     """Another file with the same size and the same time."""
     status = path.stat()
-    other = path.with_name("other")
-    write(path.rename(other).with_name(path.name), range(50, 100))
+    path.rename(path.with_name("other"))
+    write(path, range(50, 100), format)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 CHANGES = {
-    "cut": lambda path: write(path, range(20)),
-    "appended": lambda path: write(path, range(90)),
-    "same size": lambda path: write(path, range(50, 100)),
+    "cut": lambda path, format: write(path, range(20), format),
+    "appended": lambda path, format: write(path, range(90), format),
+    "same size": lambda path, format: write(path, range(50, 100), format),
     "same size and time": replaced_by_another,
-    "gone": lambda path: path.unlink(),
+    "gone": lambda path, _: path.unlink(),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("ending", SOURCES)
-def test_a_reader_notices_that_its_file_has_changed(tmp_path, monkeypatch, ending, change):
+@pytest.mark.parametrize("format", FILE_FORMATS)
+def test_a_reader_notices_that_its_file_has_changed(tmp_path, monkeypatch, format, change):
     monkeypatch.setattr(lines, "PART_BYTES", 64)
-    path = tmp_path / f"x.{ending}"
-    write(path, range(50))
-    source = SOURCES[ending](format=FORMATS.get(ending, ending), path=str(path))
-    [found] = find_inputs(source, str)
-    column = COLUMN.get(ending, "a")
+    source, found = write(tmp_path / "rows", range(50), format)
     parts = parts_of(found, source)
-    assert read_all(found, source, parts, column) == 50
-    CHANGES[change](path)
+    assert read_all(found, source, parts) == 50
+    CHANGES[change](Path(found.path), format)
     unplanned = replace(found, state="")
     for file, of_file in ((found, parts[-1:]), (unplanned, parts)):
-        with pytest.raises(UserError, match=f"{path}.*") as error:
-            read_all(file, source, of_file, column)
+        with pytest.raises(UserError, match=f"{found.path}.*") as error:
+            read_all(file, source, of_file)
         assert "changed while it was read" in str(error.value) or change == "gone"
 
 
@@ -172,11 +134,9 @@ def test_the_log_of_a_database_is_beside_the_file_that_a_link_leads_to(tmp_path)
 
 
 def test_planned_parts_of_a_file_without_known_state_are_checked(tmp_path):
-    path = tmp_path / "x.csv"
-    write(path, range(50))
-    source = CsvSource(format="csv", path=str(path))
-    file = SourceFile(str(path), None, path.stat().st_size, "v")
+    source, found = write(tmp_path / "rows", range(50))
+    file = replace(found, state="")
     parts = parts_of(file, source)
-    write(path, range(40))
-    with pytest.raises(UserError, match=f"{path}: changed while it was read .252 bytes before, 202 now"):
-        read_all(file, source, parts, "a")
+    write(tmp_path / "rows", range(40))
+    with pytest.raises(UserError, match=f"{file.path}: changed while it was read .306 bytes before, 246 now"):
+        read_all(file, source, parts)
