@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fullpass.components.artifact_files import PAGE
-from fullpass.components.evaluation.class_results import ClassResults, read_class_results
-from fullpass.components.evaluation.measured_metrics import MeasuredRows, read_measured
-from fullpass.components.evaluation.score_curves import Curves, read_curves
+from fullpass.components.evaluation.measure.class_results import ClassResults, read_class_results
+from fullpass.components.evaluation.measure.measured_metrics import MeasuredRows, read_measured
+from fullpass.components.evaluation.measure.score_curves import Curves, read_curves
 from fullpass.kubeflow.protocol import Json
 
 METRICS, CLASSIFICATION = "system.Metrics", "system.ClassificationMetrics"

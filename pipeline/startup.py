@@ -48,7 +48,7 @@ _NODES_NEED = (
     "fullpass.components.transform.full_pass",
     "sklearn",
     "sklearn.linear_model",
-    "fullpass.components.evaluation.partial_dependence",
+    "fullpass.components.evaluation.shown.partial_dependence",
     "fullpass.components.parity.compare_paths",
     "fullpass.trainer.run_fn",
 )

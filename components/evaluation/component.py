@@ -19,17 +19,17 @@ from fullpass.base.files import read_json
 from fullpass.base.json_text import to_json_text
 from fullpass.components.accumulate import AccumulateFiles
 from fullpass.components.beam_component import Artifacts, BeamComponent
-from fullpass.components.evaluation.class_results import FILE as CLASSES_FILE
 from fullpass.components.evaluation.config import EvaluationConfig
-from fullpass.components.evaluation.forecast_baselines import baselines_of
 from fullpass.components.evaluation.judge.judge_metrics import judge_metrics
 from fullpass.components.evaluation.judge.verdict import FILE as VERDICT_FILE
 from fullpass.components.evaluation.judge.verdict import verdict_json
-from fullpass.components.evaluation.measure_rows import measured_of
-from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, FILE, measured_json, read_measured
-from fullpass.components.evaluation.score_curves import FILE as CURVES_FILE
-from fullpass.components.evaluation.shown_files import DEPENDENCE_FILE, ERRORS_FILE, TEXTS_FILE, regression_errors
-from fullpass.components.evaluation.slice_states import SliceAccumulator, SliceState
+from fullpass.components.evaluation.measure.class_results import FILE as CLASSES_FILE
+from fullpass.components.evaluation.measure.forecast_baselines import baselines_of
+from fullpass.components.evaluation.measure.measure_rows import measured_of
+from fullpass.components.evaluation.measure.measured_metrics import ALWAYS_MEASURED, FILE, measured_json, read_measured
+from fullpass.components.evaluation.measure.score_curves import FILE as CURVES_FILE
+from fullpass.components.evaluation.measure.slice_states import SliceAccumulator, SliceState
+from fullpass.components.evaluation.shown.shown_files import DEPENDENCE_FILE, ERRORS_FILE, TEXTS_FILE, regression_errors
 from fullpass.components.ingest.component import rows_of_split, with_rows
 from fullpass.components.ingest.writing.record_writer import PENDING
 from fullpass.components.internals.tfx_internals import artifact_utils, base_beam_executor
@@ -40,7 +40,7 @@ from fullpass.trainer.export.export_files import read_description
 from fullpass.trainer.export.run_provenance import TRAINING_FILE
 
 if TYPE_CHECKING:
-    from fullpass.components.evaluation.score_rows import EvaluateFiles
+    from fullpass.components.evaluation.measure.score_rows import EvaluateFiles
 
 SPLIT = "eval"
 _KINDS = {"number": "a number", "string": "text", "vector": "a vector"}
@@ -51,7 +51,7 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
 
     def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
         # This module imports TensorFlow's part for SavedModels, which is not needed to build a pipeline.
-        from fullpass.components.evaluation.score_rows import EvaluateFiles
+        from fullpass.components.evaluation.measure.score_rows import EvaluateFiles
 
         config = EvaluationConfig.model_validate_json(exec_properties["evaluated"])
         options = json.loads(exec_properties["options"])
@@ -124,8 +124,8 @@ def _write_shown(
     # These modules import TensorFlow and Keras, which is not needed to build a pipeline.
     import tensorflow as tf
 
-    from fullpass.components.evaluation.partial_dependence import dependence_of_export
-    from fullpass.components.evaluation.shown_texts import texts_of_export
+    from fullpass.components.evaluation.shown.partial_dependence import dependence_of_export
+    from fullpass.components.evaluation.shown.shown_texts import texts_of_export
 
     export = evaluate.exports[0]
     if dependence := dependence_of_export(export, sampled, preprocessing, importance):

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from fullpass.components.evaluation.class_results import Cell, ClassResults, OfClass
 from fullpass.components.evaluation.confidence import half_width
-from fullpass.components.evaluation.score_curves import Curve, Curves
+from fullpass.components.evaluation.measure.class_results import Cell, ClassResults, OfClass
+from fullpass.components.evaluation.measure.score_curves import Curve, Curves
 from fullpass.components.pages.charts import COLORS, Square, figure, legend, short_label, svg, svg_line
 
 MODELS = ("new model", "last blessed")

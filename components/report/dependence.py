@@ -6,7 +6,7 @@ from datetime import datetime
 
 from markupsafe import Markup, escape
 
-from fullpass.components.evaluation.shown_files import ColumnDependence, Dependence
+from fullpass.components.evaluation.shown.shown_files import ColumnDependence, Dependence
 from fullpass.components.pages.charts import COLORS, figure, legend, svg, svg_line
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from fullpass.components.evaluation.confidence import half_width
-from fullpass.components.evaluation.shown_files import RegressionErrors
+from fullpass.components.evaluation.shown.shown_files import RegressionErrors
 from fullpass.components.pages.charts import COLORS, Square, figure, svg
 
 _AREA, _BOTTOM = Square(side=260, left=68), 36

@@ -14,10 +14,15 @@ from tfx.dsl.io import fileio
 from fullpass.base.files import read_json
 from fullpass.components.artifact_files import STATISTICS_FILE
 from fullpass.components.data_gate.page import Gate, gate_section
-from fullpass.components.evaluation.class_results import read_class_results
 from fullpass.components.evaluation.judge.verdict import Verdict
-from fullpass.components.evaluation.score_curves import read_curves
-from fullpass.components.evaluation.shown_files import ShownText, read_dependence, read_regression_errors, read_texts
+from fullpass.components.evaluation.measure.class_results import read_class_results
+from fullpass.components.evaluation.measure.score_curves import read_curves
+from fullpass.components.evaluation.shown.shown_files import (
+    ShownText,
+    read_dependence,
+    read_regression_errors,
+    read_texts,
+)
 from fullpass.components.ingest.writing.manifest import (
     QUARANTINE,
     Manifest,

@@ -13,8 +13,8 @@ import tensorflow as tf
 from fullpass.base.errors import UserError, listed
 from fullpass.base.metric_text import difference_text, metric_text
 from fullpass.base.user_modules import use_modules_of
-from fullpass.components.evaluation.measure_rows import in_batches, measure_rows
-from fullpass.components.evaluation.scored_rows import Scored, ScoredRows
+from fullpass.components.evaluation.measure.measure_rows import in_batches, measure_rows
+from fullpass.components.evaluation.measure.scored_rows import Scored, ScoredRows
 from fullpass.components.run_artifacts import RunArtifacts
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.config import PipelineConfig

@@ -9,9 +9,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from fullpass.base.files import read_bytes
-from fullpass.components.evaluation import class_results, measured_metrics, score_curves
 from fullpass.components.evaluation.confidence import half_width
-from fullpass.components.evaluation.measured_metrics import MeasuredRows
+from fullpass.components.evaluation.measure import class_results, measured_metrics, score_curves
+from fullpass.components.evaluation.measure.measured_metrics import MeasuredRows
 from fullpass.trainer.export.run_provenance import TRAINING_FILE
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from rich.text import Text
 from fullpass.base.errors import UsageError
 from fullpass.base.metric_text import difference_text, metric_text
 from fullpass.components.evaluation.confidence import half_width
-from fullpass.components.evaluation.measure_rows import in_batches, measure_rows, sampled
-from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, MeasuredRows
+from fullpass.components.evaluation.measure.measure_rows import in_batches, measure_rows, sampled
+from fullpass.components.evaluation.measure.measured_metrics import ALWAYS_MEASURED, MeasuredRows
 from fullpass.components.evaluation.metrics import metric_named
-from fullpass.components.evaluation.shown_files import regression_errors
+from fullpass.components.evaluation.shown.shown_files import regression_errors
 from fullpass.components.pages.notebook_html import ShownPage
 from fullpass.components.pages.render import render_page
 from fullpass.components.report.classes import ShownClasses, classes_section, curve_charts

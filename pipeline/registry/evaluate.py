@@ -14,8 +14,8 @@ from fullpass.base.metric_text import metric_text
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.judge.judge_metrics import judge_metrics
 from fullpass.components.evaluation.judge.verdict import Measured, Slice, Verdict
-from fullpass.components.evaluation.measure_rows import chosen, in_batches, measure_rows, sampled
-from fullpass.components.evaluation.shown_files import regression_errors
+from fullpass.components.evaluation.measure.measure_rows import chosen, in_batches, measure_rows, sampled
+from fullpass.components.evaluation.shown.shown_files import regression_errors
 from fullpass.components.pages.notebook_html import ShownPage
 from fullpass.components.pages.render import render_page
 from fullpass.components.report.classes import ShownClasses, classes_section, curve_charts

@@ -9,10 +9,10 @@ import numpy as np
 import tensorflow as tf
 
 from fullpass.base.errors import UsageError, UserError
-from fullpass.components.evaluation.labelled_rows import LabelledRows
-from fullpass.components.evaluation.measure_rows import chosen, joined
-from fullpass.components.evaluation.score_rows import Scorer
-from fullpass.components.evaluation.scored_rows import Scored, ScoredRows
+from fullpass.components.evaluation.measure.labelled_rows import LabelledRows
+from fullpass.components.evaluation.measure.measure_rows import chosen, joined
+from fullpass.components.evaluation.measure.score_rows import Scorer
+from fullpass.components.evaluation.measure.scored_rows import Scored, ScoredRows
 from fullpass.components.ingest.spans.span_files import Span
 from fullpass.components.ingest.spans.spans import Window, find_window
 from fullpass.components.predict.input_source import input_files, input_source

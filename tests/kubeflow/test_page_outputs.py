@@ -7,9 +7,9 @@ from numbers import Real
 import pytest
 from google.protobuf import json_format, struct_pb2
 
-from fullpass.components.evaluation.class_results import Cell, ClassResults, OfClass
-from fullpass.components.evaluation.measured_metrics import MeasuredRows
-from fullpass.components.evaluation.score_curves import Curve, Curves
+from fullpass.components.evaluation.measure.class_results import Cell, ClassResults, OfClass
+from fullpass.components.evaluation.measure.measured_metrics import MeasuredRows
+from fullpass.components.evaluation.measure.score_curves import Curve, Curves
 from fullpass.kubeflow.page_outputs import classification_metrics, page_outputs, scalar_metrics
 
 NAN = math.nan

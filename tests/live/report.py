@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from fullpass.components.data_gate.page import render_gate
-from fullpass.components.evaluation.class_results import Cell, ClassResults, OfClass
-from fullpass.components.evaluation.score_curves import Curve
-from fullpass.components.evaluation.shown_files import ColumnDependence, Decile, Dependence, RegressionErrors
+from fullpass.components.evaluation.measure.class_results import Cell, ClassResults, OfClass
+from fullpass.components.evaluation.measure.score_curves import Curve
+from fullpass.components.evaluation.shown.shown_files import ColumnDependence, Decile, Dependence, RegressionErrors
 from fullpass.components.pages.charts import line_chart
 from fullpass.components.pages.render import render_page
 from fullpass.components.report.classes import classes_section

@@ -93,7 +93,7 @@ def test_statistics_count_the_same(outputs):
 
 
 def test_the_evaluator_measures_the_same(outputs):
-    from fullpass.components.evaluation.measured_metrics import read_measured
+    from fullpass.components.evaluation.measure.measured_metrics import read_measured
 
     every = [read_measured(str(made["evaluation"])) for made in outputs]
     here, there = ({(rows.keys, rows.newest): rows for rows in measured} for measured in every)

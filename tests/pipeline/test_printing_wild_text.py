@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.judge.judge_metrics import judge_metrics
-from fullpass.components.evaluation.measured_metrics import MeasuredRows
+from fullpass.components.evaluation.measure.measured_metrics import MeasuredRows
 from fullpass.pipeline.printing import console
 from fullpass.pipeline.record.events import NodeEnded, NodeResult, RunResult, Status
 from fullpass.pipeline.record.notifications import Payload

@@ -9,9 +9,9 @@ from fullpass.base.metric_text import metric_text
 from fullpass.components.evaluation.confidence import quantile
 from fullpass.components.evaluation.config import Bounds, EvaluationConfig, SliceBounds, SlicedBounds, Threshold
 from fullpass.components.evaluation.judge.verdict import Measured, Slice, Verdict
-from fullpass.components.evaluation.measured_metrics import MeasuredRows
+from fullpass.components.evaluation.measure.measured_metrics import MeasuredRows
+from fullpass.components.evaluation.measure.slice_states import MOST_SLICES
 from fullpass.components.evaluation.metrics import class_of, metric_of
-from fullpass.components.evaluation.slice_states import MOST_SLICES
 from fullpass.trainer.insight.words import too_good_words
 
 _TOO_MANY = f"{{}} has more than {MOST_SLICES:,} combinations of values"

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fullpass.components.evaluation.scored_rows import Codes, Scored, ScoredRows
-from fullpass.components.evaluation.slice_states import Measurements, SliceAccumulator, SliceKey
+from fullpass.components.evaluation.measure.scored_rows import Codes, Scored, ScoredRows
+from fullpass.components.evaluation.measure.slice_states import Measurements, SliceAccumulator, SliceKey
 
 
 def scored_by(*models: Scored, first: int = 0, columns: Mapping[str, Codes] | None = None) -> ScoredRows:

@@ -8,7 +8,7 @@ from fullpass.base import state_file
 from fullpass.components.evaluation.component import why_not_measured
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.judge.verdict import read_verdict
-from fullpass.components.evaluation.measured_metrics import read_measured
+from fullpass.components.evaluation.measure.measured_metrics import read_measured
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
 from fullpass.trainer.export.export_files import DESCRIPTION
 from tests.components.evaluation.answering_model import READS, Answers, evaluate, example, saved, written

@@ -8,10 +8,10 @@ import pytest
 from sklearn import metrics as sk
 
 from fullpass.base.errors import UserError
-from fullpass.components.evaluation.class_results import read_class_results
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.judge.verdict import read_verdict
-from fullpass.components.evaluation.measured_metrics import read_measured
+from fullpass.components.evaluation.measure.class_results import read_class_results
+from fullpass.components.evaluation.measure.measured_metrics import read_measured
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
 from tests.components.evaluation.answering_model import Answers, evaluate, example, saved, written
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from fullpass.components.evaluation.class_counts import CLASS_FORMULAS, PER_CLASS
-from fullpass.components.evaluation.metric_terms import FORMULAS
+from fullpass.components.evaluation.measure.class_counts import CLASS_FORMULAS, PER_CLASS
+from fullpass.components.evaluation.measure.metric_terms import FORMULAS
+from fullpass.components.evaluation.measure.one_vs_rest import is_one_vs_rest
+from fullpass.components.evaluation.measure.slice_states import AREAS
 from fullpass.components.evaluation.metrics import METRICS, OF_A_CLASS
-from fullpass.components.evaluation.one_vs_rest import is_one_vs_rest
-from fullpass.components.evaluation.slice_states import AREAS
 from tests.changed_source import answers_of, copy_source, insert_lines
 
 LABELS, SCORES = [1.0, 2.0, 4.0], [1.5, 1.0, 4.0]
@@ -24,8 +24,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fullpass.components.evaluation.scored_rows import Scored, ScoredRows
-from fullpass.components.evaluation.slice_states import SliceAccumulator
+from fullpass.components.evaluation.measure.scored_rows import Scored, ScoredRows
+from fullpass.components.evaluation.measure.slice_states import SliceAccumulator
 from fullpass.pipeline.authoring.checks.check import check
 from fullpass.pipeline.authoring.loading.json_schema import json_schema
 from fullpass.pipeline.authoring.loading.load import load
@@ -52,12 +52,12 @@ ADDED = (
         '    "error_cubed": Metric(("regression",), False),\n',
     ),
     (
-        "components/evaluation/metric_terms.py",
+        "components/evaluation/measure/metric_terms.py",
         '    "squared_error": ',
         '    "cubed": lambda r: np.abs(r.scores - r.labels) ** 3,\n',
     ),
     (
-        "components/evaluation/metric_terms.py",
+        "components/evaluation/measure/metric_terms.py",
         '    "mse": _mean(',
         '    "error_cubed": _mean("cubed", "weight"),\n',
     ),

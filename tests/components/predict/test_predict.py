@@ -15,8 +15,8 @@ import pytest
 import tensorflow as tf
 
 from fullpass.base.errors import UserError
-from fullpass.components.evaluation.score_rows import Scorer
-from fullpass.components.evaluation.slice_states import SliceAccumulator
+from fullpass.components.evaluation.measure.score_rows import Scorer
+from fullpass.components.evaluation.measure.slice_states import SliceAccumulator
 from fullpass.components.predict.predict import Tally, export_folder, load_export, predict_file, predict_tables
 from fullpass.trainer.run_fn import run_fn
 from tests.components.predict.predicted_rows import read_back

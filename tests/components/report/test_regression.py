@@ -3,7 +3,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from fullpass.components.evaluation.confidence import quantile
-from fullpass.components.evaluation.shown_files import Decile, RegressionErrors
+from fullpass.components.evaluation.shown.shown_files import Decile, RegressionErrors
 from fullpass.components.report.regression import errors_section
 
 

@@ -17,10 +17,10 @@ from fullpass.components.data_gate.distribution import Distribution
 from fullpass.components.data_gate.divergence import divergence
 from fullpass.components.data_gate.gate_verdict import ComparedSeries, GateFinding, GateVerdict
 from fullpass.components.data_gate.page import gate_section, render_gate
-from fullpass.components.evaluation.class_results import Cell, ClassResults, OfClass
 from fullpass.components.evaluation.judge.verdict import Measured, Slice, Verdict
-from fullpass.components.evaluation.score_curves import Curve, Curves
-from fullpass.components.evaluation.shown_files import ColumnDependence, Dependence, ShownText
+from fullpass.components.evaluation.measure.class_results import Cell, ClassResults, OfClass
+from fullpass.components.evaluation.measure.score_curves import Curve, Curves
+from fullpass.components.evaluation.shown.shown_files import ColumnDependence, Dependence, ShownText
 from fullpass.components.ingest.writing.manifest import QUARANTINE
 from fullpass.components.mlmd_values import ADDRESS
 from fullpass.components.pages.charts import histogram

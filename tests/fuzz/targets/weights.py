@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 from sklearn import metrics
 
-from fullpass.components.evaluation.metric_terms import COUNT
-from fullpass.components.evaluation.scored_rows import Codes, Scored, ScoredRows
-from fullpass.components.evaluation.slice_states import SliceAccumulator, SliceKey
+from fullpass.components.evaluation.measure.metric_terms import COUNT
+from fullpass.components.evaluation.measure.scored_rows import Codes, Scored, ScoredRows
+from fullpass.components.evaluation.measure.slice_states import SliceAccumulator, SliceKey
 
 _BINARY = {
     "auc": (

@@ -12,7 +12,7 @@ from fullpass.base.errors import UserError
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.judge.judge_metrics import judge_metrics
 from fullpass.components.evaluation.judge.verdict import verdict_json
-from fullpass.components.evaluation.measured_metrics import MeasuredRows
+from fullpass.components.evaluation.measure.measured_metrics import MeasuredRows
 from fullpass.components.ingest.spans.spans import SpanNotFoundError
 from fullpass.kubeflow.compile.package import to_yaml
 from fullpass.kubeflow.protocol import OUTCOMES_VARIABLE

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from fullpass.base.json_text import to_json_text
-from fullpass.components.evaluation.class_results import Cell, ClassResults
-from fullpass.components.evaluation.measured_metrics import MeasuredRows, measured_json
+from fullpass.components.evaluation.measure.class_results import Cell, ClassResults
+from fullpass.components.evaluation.measure.measured_metrics import MeasuredRows, measured_json
 from fullpass.pipeline.record import outcome_tables as tables
 from fullpass.pipeline.record.outcome import Metrics
 

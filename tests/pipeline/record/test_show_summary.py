@@ -6,7 +6,7 @@ import pytest
 
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.judge.judge_metrics import judge_metrics
-from fullpass.components.evaluation.measured_metrics import MeasuredRows
+from fullpass.components.evaluation.measure.measured_metrics import MeasuredRows
 from fullpass.pipeline.printing import console
 from fullpass.pipeline.record.events import RunResult
 from fullpass.pipeline.record.run_summary import RunSummary

@@ -14,7 +14,7 @@ from fullpass.components.artifacts import ParityReport, ServingReport, SpanCompa
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.judge.judge_metrics import judge_metrics
 from fullpass.components.evaluation.judge.verdict import FILE, verdict_json
-from fullpass.components.evaluation.measured_metrics import MeasuredRows
+from fullpass.components.evaluation.measure.measured_metrics import MeasuredRows
 from fullpass.components.push.component import Pusher
 from fullpass.pipeline.record.events import RunResult, new_run_id
 from fullpass.pipeline.root import locks

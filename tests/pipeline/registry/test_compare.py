@@ -13,8 +13,8 @@ from sklearn import metrics as sk
 import fullpass
 from fullpass.base.errors import UserError
 from fullpass.base.json_text import to_json_text
-from fullpass.components.evaluation.measure_rows import measure_rows
-from fullpass.components.evaluation.scored_rows import Scored, ScoredRows
+from fullpass.components.evaluation.measure.measure_rows import measure_rows
+from fullpass.components.evaluation.measure.scored_rows import Scored, ScoredRows
 from fullpass.pipeline.registry.compare import (
     ComparedMetric,
     ComparedSlice,

@@ -1,0 +1,133 @@
+"""Scores the records of files with exported models, each batch once, and accumulates the metrics."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from fullpass.components.accumulate import FileAccumulator
+from fullpass.components.evaluation.measure.scored_rows import Codes, Scored, ScoredRows
+from fullpass.components.evaluation.measure.slice_states import SliceAccumulator, SliceState
+from fullpass.components.read_records import RecordReader
+from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
+from fullpass.trainer.export.export_files import LABELS, SERVING_DEFAULT, TRANSFORM_FEATURES
+from fullpass.trainer.input.raw_examples import RawExamples
+from fullpass.trainer.input.raw_tensors import DTYPES
+
+
+@lru_cache(maxsize=2)
+def loaded_model(folder: str) -> Any:
+    """Returns the SavedModel in a folder. A process loads each of the new model and the baseline model once."""
+    return tf.saved_model.load(folder)
+
+
+class EvaluateFiles(FileAccumulator):
+    """Scores files, and accumulates the metrics of their rows."""
+
+    def __init__(self, accumulator: SliceAccumulator, exports: Sequence[str], columns: Mapping[str, str], rows: int):
+        self._accumulator = accumulator
+        self.exports = tuple(exports)
+        self._columns = tuple(columns.items())
+        self._reader = RecordReader("evaluated", rows)
+
+    @property
+    def scorer(self) -> "Scorer":
+        """The scorer of the models, which a process traces once."""
+        return _scorer(self.exports, self._columns)
+
+    def start(self, constants: Any) -> None:
+        """See base class: the scorer is made when it is needed."""
+
+    def accumulate(self, path: str, groups: tuple[Any, ...]) -> Iterator[tuple[Any, SliceState]]:
+        state = self._accumulator.start()
+        for records in self._reader.batches(path):
+            scored = self.scorer(tf.constant(records))
+            state = self._accumulator.add(state, scored)
+            state.sample = state.sample.with_rows(scored.row_ids, records)
+        yield groups[0], state
+
+    def merge(self, group: Any, states: Iterator[SliceState]) -> SliceState:
+        return self._accumulator.merge(states)
+
+
+class Scorer:
+    """Scores raw rows with exported models.
+
+    The labels and weights for a model come from its own function `labels`, because models may have different classes.
+
+    Args:
+        exports: Folders of SavedModels; the new model first.
+        columns: Type of each raw column that slices use: `number` or `string`.
+    """
+
+    def __init__(self, exports: Sequence[str], columns: Mapping[str, str]):
+        self._models = [loaded_model(export) for export in exports]
+        self._examples = RawExamples({name: DTYPES[kind] for name, kind in columns.items()})
+        self._graph = tf.function(
+            self._score, autograph=False, input_signature=[tf.TensorSpec([None], tf.string, name="examples")]
+        )
+
+    def __call__(self, records: tf.Tensor) -> ScoredRows:
+        """Returns the models' outputs for serialized examples. records: string [rows]."""
+        rows, columns, models = tf.nest.map_structure(lambda tensor: tensor.numpy(), self._graph(records))
+        return ScoredRows(
+            row_ids=rows[ROW_ID].reshape(-1),
+            spans=rows[SPAN].reshape(-1),
+            columns={name: _codes(column, len(records)) for name, column in columns.items()},
+            models=tuple(_scored(*model) for model in models),
+        )
+
+    def _score(self, examples: tf.Tensor) -> tuple:
+        rows: dict[str, tf.Tensor] = {}
+        models = []
+        for model in self._models:
+            # Exports of earlier releases have no function `labels`.
+            transformed = getattr(model, LABELS, model.signatures[TRANSFORM_FEATURES])(examples)
+            outputs = model.signatures[SERVING_DEFAULT](examples)
+            others = {name: outputs[name] for name in ("quantiles", "levels") if name in outputs}
+            if "classes" in outputs:
+                others["classes"] = outputs["classes"][:1]
+                if outputs["scores"].shape.rank == 1:
+                    others["positive"] = outputs["prediction"] == outputs["classes"][:, 1]
+            rows = rows or {name: transformed[name] for name in (ROW_ID, SPAN)}
+            models.append((transformed[LABEL], transformed[EXAMPLE_WEIGHT], outputs["scores"], others))
+        columns = {}
+        for name, column in self._examples.tensors(examples).items():
+            distinct = tf.unique(column.values, out_idx=tf.int64)
+            columns[name] = (column.indices[:, 0], distinct.idx, distinct.y)
+        return rows, columns, models
+
+
+@lru_cache(maxsize=1)
+def _scorer(exports: tuple[str, ...], columns: tuple[tuple[str, str], ...]) -> Scorer:
+    return Scorer(exports, dict(columns))
+
+
+def _codes(column: tuple[np.ndarray, np.ndarray, np.ndarray], rows: int) -> Codes:
+    codes = np.full(rows, -1)
+    codes[column[0]] = column[1]
+    return Codes(codes, tuple(column[2].tolist()))
+
+
+def _scored(labels: np.ndarray, weights: np.ndarray, scores: np.ndarray, others: Mapping[str, np.ndarray]) -> Scored:
+    """Returns the arrays of one model; a last axis of length 1 is dropped.
+
+    Args:
+        others: The quantiles and their levels, both [rows, levels], if the model predicts quantiles; the names of the
+            classes, [1, classes]; of a binary model, whether it predicts class 1, [rows].
+    """
+    labels, weights, scores = (x[:, 0] if x.ndim == 2 and x.shape[1] == 1 else x for x in (labels, weights, scores))
+    rows = Scored(labels.astype(np.float64), weights.reshape(-1).astype(np.float64), scores.astype(np.float64))
+    if not len(labels):
+        return rows
+    if "classes" in others:
+        names = tuple(name.decode("utf-8", "replace") for name in others["classes"][0].tolist())
+        return replace(rows, classes=names, positive=others.get("positive"))
+    if "quantiles" not in others:
+        return rows
+    # A level is a short decimal number, which float32 does not represent exactly.
+    levels = np.round(others["levels"][0].astype(np.float64), 6)
+    return replace(rows, quantiles=others["quantiles"].astype(np.float64), levels=tuple(levels.tolist()))
