@@ -16,6 +16,7 @@ from fullpass.pipeline.authoring.profile.images import BROKEN
 from fullpass.pipeline.authoring.profile.number_profile import SURE_WORDS, missing_tokens
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, exact_number, same_number
 from fullpass.pipeline.authoring.profile.written_numbers import find_form, several_units
+from fullpass.pipeline.authoring.rules import rule
 from fullpass.preprocessing.columns.raw_columns import numbers_read_as_tokens
 from fullpass.preprocessing.dates.date_format import MICROSECONDS_PER_DAY
 from fullpass.preprocessing.dates.read_dates import read_dates
@@ -47,12 +48,14 @@ _WHOLE = 2**24
 """The number up to which float32 holds all whole numbers."""
 
 
+@rule("check of types read", otherwise=())
 def check_types_read(sampled: SampledData) -> Iterator[Finding]:
     """The run reads columns of such a type."""
     for name, why in sampled.sample.refused.items():
         yield Finding(sampled.reader(name), why)
 
 
+@rule("check of numbers", otherwise=())
 def check_numbers(sampled: SampledData) -> Iterator[Finding]:
     """Columns read as numbers hold numbers, or fewer other cells than would stop the run."""
     sample, text = sampled.sample, sampled.config.data.source.raw_text
@@ -73,6 +76,7 @@ def check_numbers(sampled: SampledData) -> Iterator[Finding]:
             yield from sampled.set_aside(sampled.reader(name), share, what, fix)
 
 
+@rule("check of missing words", otherwise=())
 def check_missing_words(sampled: SampledData) -> Iterator[Finding]:
     """Every value that means "missing" is declared."""
     for name, values in sampled.values.items():
@@ -88,6 +92,7 @@ def check_missing_words(sampled: SampledData) -> Iterator[Finding]:
             )
 
 
+@rule("check of constants", otherwise=())
 def check_constants(sampled: SampledData) -> Iterator[Finding]:
     """Features read columns whose values differ."""
     for keys, _, column, values in sampled.features():
@@ -97,6 +102,7 @@ def check_constants(sampled: SampledData) -> Iterator[Finding]:
             yield warning(keys, f"column {column} is {in_quotes(values.texts)} in every row. Remove the feature.")
 
 
+@rule("check of computed times", otherwise=())
 def check_computed_times(sampled: SampledData) -> Iterator[Finding]:
     """No expression takes differences of times since 1970, which a number holds to the nearest 128 seconds only."""
     of_lists = lists_of(sampled.config.data.history)
@@ -116,6 +122,7 @@ def check_computed_times(sampled: SampledData) -> Iterator[Finding]:
             )
 
 
+@rule("check of differences", otherwise=())
 def check_differences(sampled: SampledData) -> Iterator[Finding]:
     """Columns that are read as numbers differ in digits that float32 holds."""
     also_tokens = numbers_read_as_tokens(sampled.config.preprocessing_config)  # `check_digits` judges these.
@@ -130,6 +137,7 @@ def check_differences(sampled: SampledData) -> Iterator[Finding]:
             )
 
 
+@rule("check of spellings", otherwise=())
 def check_spellings(sampled: SampledData) -> Iterator[Finding]:
     """Columns that are read as numbers hold no codes such as 1.1 and 1.10, which are one number."""
     for name, values in sampled.numbers():
@@ -142,6 +150,7 @@ def check_spellings(sampled: SampledData) -> Iterator[Finding]:
             )
 
 
+@rule("check of units", otherwise=())
 def check_units(sampled: SampledData) -> Iterator[Finding]:
     """Numbers that are read as words have one unit."""
     for keys, feature, column, values in sampled.features():
@@ -150,6 +159,7 @@ def check_units(sampled: SampledData) -> Iterator[Finding]:
             yield warning(keys, f"column {column}, read as words, holds {caution}.")
 
 
+@rule("check of digits", otherwise=())
 def check_digits(sampled: SampledData) -> Iterator[Finding]:
     """Ids are no numbers: float32 holds whole numbers to 16,777,216 only, so that ids beyond are equal."""
     config, of_lists = sampled.config, lists_of(sampled.config.data.history)
@@ -188,6 +198,7 @@ def _subtracted(expression: Expression) -> set[str]:
     return found
 
 
+@rule("check of images", otherwise=())
 def check_images(sampled: SampledData) -> Iterator[Finding]:
     """Image columns hold encoded images, judged by their headers, or fewer other cells than would stop the run."""
     for name, raw in sampled.raw.items():
@@ -200,6 +211,7 @@ def check_images(sampled: SampledData) -> Iterator[Finding]:
             yield from sampled.set_aside(sampled.reader(name), share, what)
 
 
+@rule("check of categories", otherwise=())
 def check_categories(sampled: SampledData) -> Iterator[Finding]:
     """The values of categories repeat, and most of them have their own id."""
     for keys, feature, column, values in sampled.features():
@@ -221,6 +233,7 @@ def check_categories(sampled: SampledData) -> Iterator[Finding]:
             yield from _unfit((*keys, "identity"), values, outside, what, fix)
 
 
+@rule("check of booleans", otherwise=())
 def check_booleans(sampled: SampledData) -> Iterator[Finding]:
     """Booleans are true or false."""
     for keys, feature, column, values in sampled.features():
@@ -231,6 +244,7 @@ def check_booleans(sampled: SampledData) -> Iterator[Finding]:
             yield from _unfit(keys, values, wrong, what, fix)
 
 
+@rule("check of written numbers", otherwise=())
 def check_written_numbers(sampled: SampledData) -> Iterator[Finding]:
     """Written numbers fit their format."""
     for keys, feature, column, values in sampled.features():
@@ -243,6 +257,7 @@ def check_written_numbers(sampled: SampledData) -> Iterator[Finding]:
             yield from _unfit(keys, values, wrong, what, f"count as missing. {fix}")
 
 
+@rule("check of dates", otherwise=())
 def check_dates(sampled: SampledData) -> Iterator[Finding]:
     """Dates fit their format."""
     for keys, feature, column, values in sampled.features():
@@ -269,6 +284,7 @@ def _other_unit(keys: Keys, values: ValueCounts, column: str, format: str) -> It
             yield warning(keys, f"{what}. In {unit} they are {first} to {last}.")
 
 
+@rule("check of event dates", otherwise=())
 def check_event_dates(sampled: SampledData) -> Iterator[Finding]:
     """Dates of histories and forecasts can be read, and have an offset in all rows or in none."""
     data, shifted = sampled.config.data, sampled.config.label.shifted
@@ -290,6 +306,7 @@ def check_event_dates(sampled: SampledData) -> Iterator[Finding]:
             yield warning(keys, f"{what}; the others{such_as(values, ~zoned)} count as UTC.")
 
 
+@rule("check of lists", otherwise=())
 def check_lists(sampled: SampledData) -> Iterator[Finding]:
     """Vectors and lists are as the run reads them; columns read as single values hold no lists."""
     text, sample = sampled.config.data.source.raw_text, sampled.sample

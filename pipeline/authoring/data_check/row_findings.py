@@ -22,6 +22,7 @@ from fullpass.pipeline.authoring.profile.number_profile import profile_numbers
 from fullpass.pipeline.authoring.profile.sample import row_keys
 from fullpass.pipeline.authoring.profile.strength import Target
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_computed
+from fullpass.pipeline.authoring.rules import rule
 from fullpass.preprocessing.dates.read_dates import read_dates
 from fullpass.preprocessing.features.feature import DateFeature, Feature, NumberFeature
 from fullpass.preprocessing.features.label import Label
@@ -33,6 +34,7 @@ _MOSTLY = 0.5
 _PATH: Keys = ("data", "source", "path")
 
 
+@rule("check of bad rows", otherwise=())
 def check_bad_rows(sampled: SampledData) -> Iterator[Finding]:
     """Rows that cannot be read stay within `data.bad_rows`."""
     sample, budget, keys = sampled.sample, sampled.config.data.bad_rows, ("data", "bad_rows")
@@ -48,6 +50,7 @@ def check_bad_rows(sampled: SampledData) -> Iterator[Finding]:
         yield warning(keys, f"{what} They are set aside.")
 
 
+@rule("check of times of forecast", otherwise=())
 def check_times_of_forecast(sampled: SampledData) -> Iterator[Finding]:
     """An entity has one row per time if the label is its later value."""
     shifted, columns = sampled.config.label.shifted, sampled.sample.seen_columns
@@ -65,6 +68,7 @@ def check_times_of_forecast(sampled: SampledData) -> Iterator[Finding]:
         yield Finding(("label", "forecast"), repeated_time(keys.texts[row].as_py(), int(times[row])))
 
 
+@rule("check of splits", otherwise=())
 def check_splits(sampled: SampledData) -> Iterator[Finding]:
     """Every row falls into a split, every split gets rows, and the eval split gets enough."""
     data, sample = sampled.config.data, sampled.sample
@@ -88,6 +92,7 @@ def check_splits(sampled: SampledData) -> Iterator[Finding]:
             yield warning(keys, f"split eval gets about {about:.0f} rows; metrics of so few are mostly chance.")
 
 
+@rule("check of duplicates", otherwise=())
 def check_duplicates(sampled: SampledData) -> Iterator[Finding]:
     """Rows differ from each other in the columns that the run reads."""
     # Rows with a history are as different as their entities and times.
@@ -117,6 +122,7 @@ def check_duplicates(sampled: SampledData) -> Iterator[Finding]:
     yield warning(keys, f"{what}{where}")
 
 
+@rule("check of split leakage", otherwise=())
 def check_split_leakage(sampled: SampledData) -> Iterator[Finding]:
     """No row of another given split also appears in train."""
     splits = sampled.sample.all_splits
@@ -141,6 +147,7 @@ _RARE, _FEW_OF_CLASS = 0.01, 10
 _NAME: Keys = ("label", "name")
 
 
+@rule("check of label values", otherwise=())
 def check_label_values(sampled: SampledData) -> Iterator[Finding]:
     """Enough rows have a label that the task can read."""
     label, target = sampled.config.label, sampled.target
@@ -170,6 +177,7 @@ def check_label_values(sampled: SampledData) -> Iterator[Finding]:
         )
 
 
+@rule("check of label classes", otherwise=())
 def check_label_classes(sampled: SampledData) -> Iterator[Finding]:
     """Several classes exist, none is very rare, and splits share them; numeric labels have no far outliers."""
     label, target = sampled.config.label, sampled.target
@@ -206,6 +214,7 @@ def _train_rows(sampled: SampledData) -> np.ndarray:
     return train if train.any() else ~train
 
 
+@rule("check of split balance", otherwise=())
 def check_split_balance(sampled: SampledData) -> Iterator[Finding]:
     """Every split has the labels of all rows, beyond chance; many equal rows, which stay together, change that."""
     label, data, target = sampled.config.label, sampled.config.data, sampled.target
@@ -250,6 +259,7 @@ def _why_uneven(sampled: SampledData) -> str:
     return f"{why} Give each split its share of every class: {stratified}."
 
 
+@rule("check of weight", otherwise=())
 def check_weight(sampled: SampledData) -> Iterator[Finding]:
     """Example weights are present and above 0."""
     weight = sampled.config.label.weight
@@ -264,6 +274,7 @@ def check_weight(sampled: SampledData) -> Iterator[Finding]:
         yield warning(("label", "weight"), f"{none:.1%} of rows weigh 0: missing, 0 or negative in {weight}.")
 
 
+@rule("check of leaks", otherwise=())
 def check_leaks(sampled: SampledData) -> Iterator[Finding]:
     """No feature predicts the label almost completely, alone or as one of its one-hot columns."""
     target = sampled.target

@@ -35,6 +35,7 @@ from fullpass.pipeline.authoring.loading.problems import ConfigError, Keys, Prob
 from fullpass.pipeline.authoring.profile.column_profile import counted, shown
 from fullpass.pipeline.authoring.profile.sample import Sample
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile, profile_source
+from fullpass.pipeline.authoring.rules import rule
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.config import SMALL_NETWORK, auto_network
 
@@ -229,6 +230,7 @@ def _made_of(name: str, value: Any) -> set[str]:
     return {*(f"{name}.{part}" for part in parts), *missing} | (set() if parts else {name})
 
 
+@rule("linear model for texts")
 def _linear_for_texts(chosen: ChosenLabel, selection: SelectedColumns) -> dict[str, Any] | None:
     """Returns the linear model if texts are the only features of a classification; it is hard to beat there.
 
@@ -258,6 +260,7 @@ def _model(
     return [model, *([YamlLine("training", training, "; ".join(why))] if training else [])]
 
 
+@rule("label of many orders of magnitude", otherwise=0.0)
 def _orders_of_magnitude(labels: np.ndarray) -> float:
     """Returns how many powers of ten all but 2 in 1,000 labels span; 0 if a label is 0 or below."""
     known = labels[~np.isnan(labels)]
@@ -318,6 +321,7 @@ def _tolerance(profile: SourceProfile, chosen: ChosenLabel, span: float) -> floa
     return float(f"{span / (2 * max(judged, 1.0) ** 0.5):.1g}")
 
 
+@rule("slices", otherwise=[])
 def _slices(profile: SourceProfile, selection: SelectedColumns) -> list[str]:
     """Returns the raw columns to slice metrics by: those with a few common values."""
     found = []

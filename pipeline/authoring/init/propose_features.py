@@ -12,6 +12,7 @@ from fullpass.pipeline.authoring.profile.date_formats import differing_parts
 from fullpass.pipeline.authoring.profile.number_profile import NumberProfile
 from fullpass.pipeline.authoring.profile.strength import Strength
 from fullpass.pipeline.authoring.profile.text_encodings import MeasuredText, TextEncoding, text_encodings
+from fullpass.pipeline.authoring.rules import UNCHANGED, rule
 
 _SKEWED = 2.0
 _LEAST_FOR_LOG1P = 0.1
@@ -53,6 +54,7 @@ def duration_of(name: str, start: ColumnProfile, end: ColumnProfile, seconds: np
     return YamlLine(name, value, f"from {start.name} to {end.name}, median {median / size:.3g} {unit}")
 
 
+@rule("time between dates")
 def seconds_between(start: ColumnProfile, end: ColumnProfile) -> np.ndarray | None:
     """Returns the seconds from one date to another, float64 [rows], NaN where either is missing.
 
@@ -67,6 +69,7 @@ def seconds_between(start: ColumnProfile, end: ColumnProfile) -> np.ndarray | No
     return between
 
 
+@rule("distance between positions", otherwise=[])
 def position_pairs(columns: Sequence[ColumnProfile]) -> list[tuple[ColumnProfile, ColumnProfile]]:
     """Returns matching latitude and longitude columns: by name, with values in -90 .. 90 and -180 .. 180."""
     latitudes, longitudes = _positions(columns, 90, _LATITUDE), _positions(columns, 180, _LONGITUDE)
@@ -172,6 +175,7 @@ def _image(column: ColumnProfile) -> tuple[str, Any]:
     return column.why, {"type": "image", "size": list(shape.size), **({"channels": 1} if shape.channels == 1 else {})}
 
 
+@rule("network for many pixels", otherwise=UNCHANGED)
 def with_fast_encoder(line: YamlLine, rows: int) -> YamlLine:
     """Returns the entry of an image feature with a network for many pixels, if `rows` such images have many."""
     height, width = line.value["size"]

@@ -24,6 +24,7 @@ from fullpass.pipeline.authoring.init.yaml_text import YamlLine, flow
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, profile_column
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile, profile_source
 from fullpass.pipeline.authoring.profile.value_counts import count_values
+from fullpass.pipeline.authoring.rules import rule
 from fullpass.preprocessing.dates.read_dates import read_dates
 
 _MATCHED = 0.5
@@ -152,6 +153,7 @@ def _key(profile: SourceProfile, table: SourceProfile) -> _Key | str:
     return "no column of it identifies its rows and occurs in the data"
 
 
+@rule("joins by time")
 def _key_by_time(profile: SourceProfile, table: SourceProfile) -> _Key | None:
     """Returns the first key by name and dates of which most rows have a match up to their date; None without one."""
     ours, theirs = ({c.name: c.dates.format for c in one.columns if c.dates is not None} for one in (profile, table))

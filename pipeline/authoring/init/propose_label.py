@@ -25,6 +25,7 @@ from fullpass.pipeline.authoring.profile.label_candidates import (
 )
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
 from fullpass.pipeline.authoring.profile.strength import Target
+from fullpass.pipeline.authoring.rules import rule
 from fullpass.preprocessing.config import ColumnType
 from fullpass.preprocessing.expressions.expression import (
     Expression,
@@ -120,6 +121,7 @@ def _refuse_column_of_some_files(profile: SourceProfile, label: str | None) -> N
     )
 
 
+@rule("file of rows to predict")
 def _find_unlabelled(found: FoundSource) -> Unlabelled | None:
     """Returns a file beside the data that lacks one of its columns; None if there is none.
 
@@ -185,6 +187,7 @@ def _two_digits(number: float) -> str:
     return f"{float(f'{number:.1e}'):.15g}" if abs(number) < 1e15 else f"{number:.1e}"
 
 
+@rule("full stops behind labels")
 def _same_in_all_splits(profile: SourceProfile, column: ColumnProfile) -> str | None:
     """Returns the expression that makes labels of given splits equal, if they differ by a full stop in every row."""
     values = column.values

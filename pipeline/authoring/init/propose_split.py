@@ -12,6 +12,7 @@ from fullpass.pipeline.authoring.init.yaml_text import YamlLine
 from fullpass.pipeline.authoring.profile.column_profile import PERSON_WORDS, ColumnProfile, words_of
 from fullpass.pipeline.authoring.profile.sample import row_keys
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
+from fullpass.pipeline.authoring.rules import rule
 from fullpass.preprocessing.dates.read_dates import read_dates
 from fullpass.trainer.config import VALIDATION
 
@@ -58,6 +59,7 @@ def ratios_of(profile: SourceProfile) -> dict[str, int]:
     return {"train": 16, VALIDATION: 2, "eval": 1, "test": 1}
 
 
+@rule("other splits", otherwise=[])
 def other_splits(profile: SourceProfile, *, has_epoch: bool) -> list[YamlLine]:
     """Returns other ways to split that fit the data; `has_epoch` is whether a feature is the time itself."""
     if profile.found.source.given_splits:

@@ -1,8 +1,7 @@
 """`fullpass init`: which columns become features, alone and combined, and why the others do not."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 
 import numpy as np
 
@@ -37,6 +36,7 @@ from fullpass.pipeline.authoring.profile.strength import (
     strength_of_pair,
 )
 from fullpass.pipeline.authoring.profile.text_encodings import MeasuredText, measure_text
+from fullpass.pipeline.authoring.rules import rule
 from fullpass.preprocessing.config import ColumnType
 from fullpass.preprocessing.expressions.expression import parse_expression
 from fullpass.preprocessing.values.list_values import lengths_of
@@ -99,11 +99,20 @@ class SelectedColumns:
     left_out: list[YamlLine] = field(default_factory=list)
     types: dict[str, ColumnType] = field(default_factory=dict)
 
+    def omit(self, omitted: "Omitted") -> None:
+        """Moves columns from the features to the omitted columns, each with its reason."""
+        for candidate, why in tuple(omitted):
+            self.leave_out(candidate, why)
+
     def leave_out(self, candidate: FeatureCandidate, why: str) -> None:
         """Moves a column from the features to the omitted columns, as a comment that the user can activate."""
         self.features.remove(candidate)
         line = feature_of(candidate.column, None)
         self.left_out.append(YamlLine(line.name, line.value, why))
+
+
+Omitted = Iterable[tuple[FeatureCandidate, str]]
+"""Columns to omit, each with its reason."""
 
 
 def select_columns(profile: SourceProfile, chosen: ChosenLabel) -> SelectedColumns:
@@ -120,13 +129,12 @@ def select_columns(profile: SourceProfile, chosen: ChosenLabel) -> SelectedColum
     for column in profile.columns:
         if column.name != chosen.column.name:
             _consider(column, profile, chosen, selection)
-    _leave_out_predictions(selection)
-    _leave_out_unknown(chosen, selection)
-    _leave_out_inputs_of_label(chosen, selection)
+    for omitted in (_predictions, _unknown, _read_by_label):
+        selection.omit(omitted(chosen, selection))
+    selection.types = _types_for_label(chosen, selection)
     _leave_out_sums(profile, chosen, selection)
-    _leave_out_indicators(chosen, selection)
-    _leave_out_leaks(chosen, selection)
-    _leave_out_repetitions(selection)
+    for omitted in (_indicators, _leak_of_pair, _leaks, _repetitions):
+        selection.omit(omitted(chosen, selection))
     selection.features = [_as_measured(candidate, chosen) for candidate in selection.features]
     if not selection.features:
         reasons = "\n".join(f"  {line.name}: {line.why}" for line in selection.left_out)
@@ -186,8 +194,14 @@ def _read_number(column: ColumnProfile, chosen: ChosenLabel, selection: Selected
     selection.features.append(FeatureCandidate(number, leaks.strongest_aspect(number, chosen.target)))
 
 
-def _leave_out_inputs_of_label(chosen: ChosenLabel, selection: SelectedColumns) -> None:
-    """Omits the inputs of a computed label that leak it or are read as another type."""
+def _types_for_label(chosen: ChosenLabel, selection: SelectedColumns) -> dict[str, ColumnType]:
+    """Returns the types of the columns that the label reads, and that no feature reads as such."""
+    kept = {c.column.name: c.column.kind for c in selection.features}
+    return {n: wants for n, wants in chosen.reads.items() if kept.get(n) != "number" or wants == "string"}
+
+
+def _read_by_label(chosen: ChosenLabel, selection: SelectedColumns) -> Omitted:
+    """The inputs of a computed label that leak it or are read as another type."""
     inputs = [c for c in selection.features if c.column.name in chosen.reads]
     strongest = max(inputs, key=lambda c: c.strength.value if c.strength else 0.0, default=None)
     for candidate in inputs:
@@ -196,64 +210,66 @@ def _leave_out_inputs_of_label(chosen: ChosenLabel, selection: SelectedColumns) 
         clashes = wants == "number" and candidate.column.kind in ("boolean", "date", "text", "categories")
         clashes = clashes or (wants == "string" and candidate.column.kind == "number")
         if candidate is strongest or suspect or clashes:
-            selection.leave_out(candidate, "the label is computed from it")
-    kept = {c.column.name: c.column.kind for c in selection.features}
-    for name, wants in chosen.reads.items():
-        if kept.get(name) != "number" or wants == "string":
-            selection.types[name] = wants
+            yield candidate, "the label is computed from it"
 
 
-def _leave_out_predictions(selection: SelectedColumns) -> None:
-    """Omits predictions of another model: it has seen the label, and may be unavailable at serving time."""
-    for candidate in list(selection.features):
+@rule("predictions of a model", otherwise=())
+def _predictions(chosen: ChosenLabel, selection: SelectedColumns) -> Omitted:
+    """Predictions of another model: it has seen the label, and may be unavailable at serving time."""
+    for candidate in selection.features:
         if words_of(candidate.column.name) & _PREDICTION:
             told = f"; {candidate.strength.shown} alone" if candidate.strength is not None else ""
-            selection.leave_out(candidate, f"by its name, the prediction of another model{told}")
+            yield candidate, f"by its name, the prediction of another model{told}"
 
 
-def _leave_out_unknown(chosen: ChosenLabel, selection: SelectedColumns) -> None:
-    """Omits columns that, like the label, are not in the file of rows to predict."""
+@rule("columns that rows to predict lack", otherwise=())
+def _unknown(chosen: ChosenLabel, selection: SelectedColumns) -> Omitted:
+    """Columns that, like the label, are not in the file of rows to predict."""
     beside = chosen.unlabelled
-    for candidate in list(selection.features):
+    for candidate in selection.features:
         if beside is not None and candidate.column.name in beside.unknown:
-            selection.leave_out(candidate, f"{beside.file} lacks it, like the label")
+            yield candidate, f"{beside.file} lacks it, like the label"
 
 
-def _leave_out_indicators(chosen: ChosenLabel, selection: SelectedColumns) -> None:
-    """Omits columns that follow from the label and leak it, such as its one-hot columns; puts others in doubt."""
+def _indicators(chosen: ChosenLabel, selection: SelectedColumns) -> Omitted:
+    """Columns that follow from the label and leak it, such as its one-hot columns; puts others in doubt."""
     candidates = {c.column.name: c for c in selection.features if c.column.values.rows}
     found = leaks.indicators_of_label({name: c.column.values for name, c in candidates.items()}, chosen.target)
     for name, indicator in found.items():
         if indicator.is_leak:
-            selection.leave_out(candidates[name], f"gives the label away: {indicator.why}")
+            yield candidates[name], f"gives the label away: {indicator.why}"
         else:
             index = selection.features.index(candidates[name])
             selection.features[index] = replace(candidates[name], doubt=indicator.why)
 
 
-def _leave_out_leaks(chosen: ChosenLabel, selection: SelectedColumns) -> None:
-    """Omits columns that give the label away alone, and the only strong one that leaks it together with another column.
+@rule("columns that give the label away", otherwise=())
+def _leaks(chosen: ChosenLabel, selection: SelectedColumns) -> Omitted:
+    """Columns that give the label away alone."""
+    for candidate in selection.features:
+        strength = candidate.strength
+        # A text may name the class that it is about; the user is asked.
+        may = candidate.column.kind != "text" or (strength is not None and strength.by == leaks.BY_MISSING)
+        if strength is not None and strength.gives_label_away and may:
+            yield candidate, f"gives the label away: {strength.shown} {strength.by}"
+
+
+@rule("pairs that give the label away", otherwise=())
+def _leak_of_pair(chosen: ChosenLabel, selection: SelectedColumns) -> Omitted:
+    """The only strong column, if it leaks the label together with another column.
 
     Several strong columns are honest measurements as a rule, two of which tell more; they stay, in doubt.
     """
     target = chosen.target
     suspects = [c for c in selection.features if c.strength is not None and c.strength.is_suspect]
-    groups_of = cache(lambda candidate: groups_for_pairs(candidate.column, target))
-    for candidate in list(selection.features):
-        strength = candidate.strength
-        if strength is None or not strength.is_suspect:
-            continue
-        # A text may name the class that it is about; the user is asked.
-        if strength.gives_label_away and (candidate.column.kind != "text" or strength.by == leaks.BY_MISSING):
-            selection.leave_out(candidate, f"gives the label away: {strength.shown} {strength.by}")
-            continue
-        own = groups_of(candidate) if len(suspects) == 1 else None
-        for other in selection.features:
-            groups = groups_of(other) if other is not candidate else None
-            pair = strength_of_pair(own, groups, target) if own is not None and groups is not None else None
-            if pair is not None and pair.is_leak_of_pair:
-                selection.leave_out(candidate, f"gives the label away: {pair.shown} beside {other.column.name}")
-                break
+    alone = [c for c in suspects if c.strength is not None and not c.strength.gives_label_away]
+    own = groups_for_pairs(alone[0].column, target) if len(suspects) == len(alone) == 1 else None
+    for other in selection.features:
+        groups = groups_for_pairs(other.column, target) if own is not None and other is not suspects[0] else None
+        pair = strength_of_pair(own, groups, target) if own is not None and groups is not None else None
+        if pair is not None and pair.is_leak_of_pair:
+            yield suspects[0], f"gives the label away: {pair.shown} beside {other.column.name}"
+            return
 
 
 def _leave_out_sums(profile: SourceProfile, chosen: ChosenLabel, selection: SelectedColumns) -> None:
@@ -274,14 +290,15 @@ def _leave_out_sums(profile: SourceProfile, chosen: ChosenLabel, selection: Sele
                 selection.leave_out(numbers[column], f"gives {name} away: that is {sum_of}")
 
 
-def _leave_out_repetitions(selection: SelectedColumns) -> None:
-    """Omits columns that equal an earlier column in every row."""
+@rule("equal columns", otherwise=())
+def _repetitions(chosen: ChosenLabel, selection: SelectedColumns) -> Omitted:
+    """Columns that equal an earlier column in every row."""
     seen: dict[tuple[tuple[str, ...], bytes], str] = {}
-    for candidate in list(selection.features):
+    for candidate in selection.features:
         name, values = candidate.column.name, candidate.column.values
         first = seen.setdefault((values.texts, values.codes.tobytes()), name) if values.rows else name
         if first != name:
-            selection.leave_out(candidate, f"the same as {first} in every row")
+            yield candidate, f"the same as {first} in every row"
 
 
 def propose_sequences(sample: Sample, selection: SelectedColumns) -> list[YamlLine]:

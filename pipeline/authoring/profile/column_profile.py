@@ -28,6 +28,7 @@ from fullpass.pipeline.authoring.profile.written_numbers import (
     several_units,
     written_lists,
 )
+from fullpass.pipeline.authoring.rules import rule
 from fullpass.preprocessing.expressions.number_text import written_unit
 from fullpass.preprocessing.features.feature import BooleanFeature
 from fullpass.preprocessing.list_text import LIST_EXAMPLE
@@ -227,6 +228,7 @@ def _of_numbers(name: str, values: ValueCounts) -> ColumnProfile:
     return ColumnProfile(name, "number", "numbers", values, numbers, caution=caution)
 
 
+@rule("codes with an E", otherwise=False)
 def _are_e_codes(values: ValueCounts) -> bool:
     """Returns whether 84E42 is a code: among digits alone, without a point or sign, and no power such as 5E3."""
     found = [(text, _E_CODE.fullmatch(text)) for text in values.texts]
@@ -301,6 +303,7 @@ def _words_repeat(values: ValueCounts) -> bool:
     return words.total() >= _WORD_REPEATS * len(words)
 
 
+@rule("scripts without blanks", otherwise=False)
 def is_without_blanks(values: ValueCounts) -> bool:
     """Returns whether a large part of a text column is in scripts without blanks between words."""
     letters = _mean(values, lambda text: len(_WITHOUT_BLANKS.findall(text)))

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
+from fullpass.pipeline.authoring.rules import rule
 from fullpass.preprocessing.dates.date_format import compile_format
 from fullpass.preprocessing.dates.read_dates import read_dates
 from fullpass.preprocessing.token_spelling import as_token
@@ -91,6 +92,7 @@ def find_dates(values: ValueCounts, name: str) -> Dates | None:
     return Dates(best.format, best.share, best.moments, other)
 
 
+@rule("placeholder days", otherwise=())
 def placeholder_dates(values: ValueCounts, name: str) -> tuple[str, ...]:
     """Returns the values, as written, of days that programs write for no date, such as 9999-12-31 and 1900-01-01.
 
@@ -142,6 +144,7 @@ def formats_of(value: str) -> frozenset[str]:
     return frozenset(text for text in candidates if _pattern(text).match(value))
 
 
+@rule("two date formats", otherwise="")
 def mixed_formats(values: ValueCounts) -> str:
     """Returns the two date formats of a column that has no single one, as text for people; empty without them.
 
@@ -173,6 +176,7 @@ def _dates(values: ValueCounts, text: str) -> Dates:
     return Dates(text, values.share(~np.isnan(when)), when)
 
 
+@rule("seconds since 1970")
 def _epoch(values: ValueCounts, name: str) -> Dates | None:
     numbers = values.numbers
     if not _TIME_NAME.search(name) or np.isnan(numbers).any() or (numbers % 1).any():

@@ -24,6 +24,7 @@ from fullpass.pipeline.authoring.profile.column_profile import counted
 from fullpass.pipeline.authoring.profile.dialect import guess_dialect
 from fullpass.pipeline.authoring.profile.images import SPLIT_NAMES, image_folders
 from fullpass.pipeline.authoring.profile.sheets import sheet_settings
+from fullpass.pipeline.authoring.rules import UNCHANGED, rule
 
 _LOOK = 4 << 20
 _TAIL = 64 << 10
@@ -105,6 +106,7 @@ def infer_source(
     return _without_unlabelled(found, known) if isinstance(paths, Mapping) else found
 
 
+@rule("splits without a label", otherwise=UNCHANGED)
 def _without_unlabelled(found: FoundSource, known: Collection[str]) -> FoundSource:
     """Returns the source without splits that lack columns of train, such as unlabeled data for predictions.
 
@@ -126,6 +128,7 @@ def _without_unlabelled(found: FoundSource, known: Collection[str]) -> FoundSour
     return replace(found, settings={**found.settings, "path": path}, why=why, files=files)
 
 
+@rule("folders of images")
 def _images(data: str) -> Any:
     """Returns the image folders that `data` names; None if it is no folder, or a folder with tables."""
     if data.startswith("package:") or is_address(data) or not Path(data).is_dir():
@@ -223,6 +226,7 @@ def _in_folder(folder: Path) -> _NamedPaths:
     return _NamedPaths(f"{glob.escape(str(folder))}/{deep}*{ending}{more}", why=counted(len(chosen), "file"))
 
 
+@rule("splits by names of files")
 def _by_split(paths: Sequence[str]) -> dict[str, str | tuple[str, ...]] | None:
     """Returns paths per split if the name of every file, or of its folder, contains the split; else None."""
     found: dict[str, list[str]] = {}

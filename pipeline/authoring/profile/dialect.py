@@ -22,6 +22,7 @@ from fullpass.pipeline.authoring.profile.lines_around_rows import (
     is_value,
     read_top,
 )
+from fullpass.pipeline.authoring.rules import rule
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _MASK = bytes(range(0x80)) + b"x" * 0x80
@@ -81,6 +82,7 @@ class _DialectTrial:
         return (self.good / (self.good + self.bad)) ** 2 * clean * (width - 1) / width
 
 
+@rule("separators at the ends of names", otherwise=False)
 def _ends_with_separators(first: Sequence[str], separator: str) -> bool:
     """Returns whether cells of the first row end with another separator, which is a sure sign of the wrong one.
 
@@ -226,6 +228,7 @@ def _trial(text: bytes, separator: str, quoting: bool) -> _DialectTrial | None:
     return _DialectTrial(separator, quoting, table.num_rows, bad, table) if table.num_rows else None
 
 
+@rule("unbalanced quotes", otherwise=0)
 def _lines_hidden_by_quotes(text: bytes, separator: str) -> int:
     """Returns the number of line ends inside quotes, if all lines are regular without quoting; else 0."""
     if b'"' not in text:
@@ -263,6 +266,7 @@ def _made_up_names(trial: _DialectTrial, known: Collection[str], why: dict[str, 
     return tuple(f"column_{i}" for i in range(1, len(columns) + 1))
 
 
+@rule("no header")
 def _no_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> str | None:
     """Returns the evidence that the first row holds values, or None if it holds names."""
     if len(first) > 3 and first in ([str(i) for i in range(len(first))], [str(i + 1) for i in range(len(first))]):

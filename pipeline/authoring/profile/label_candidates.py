@@ -10,6 +10,7 @@ from fullpass.base.errors import UsageError
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, shown, words_of
 from fullpass.pipeline.authoring.profile.strength import Target
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
+from fullpass.pipeline.authoring.rules import rule
 from fullpass.preprocessing.features.label import Task, binary_class, classes_in_cell
 
 _NAMES = frozenset("label target class y outcome response".split())
@@ -149,6 +150,7 @@ def _points(column: ColumnProfile, index: int, columns: Sequence[ColumnProfile])
     return points + (1 if values.distinct == 2 or column.kind == "boolean" else 0)
 
 
+@rule("the only column like a label", otherwise=False)
 def _is_unlike(column: ColumnProfile, others: Sequence[ColumnProfile]) -> bool:
     """Returns whether only this column can hold classes: the only text, or the only column of few whole numbers."""
     if column.kind == "category" and column.numbers is None:

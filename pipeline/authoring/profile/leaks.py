@@ -18,6 +18,7 @@ from fullpass.pipeline.authoring.profile.strength import (
     strength_of_groups,
 )
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
+from fullpass.pipeline.authoring.rules import rule
 
 _TEXTS = ("category", "categories", "text")
 _FEWEST_OF_CLASS, _COVERED = 10, 0.9
@@ -115,6 +116,7 @@ class _Told(NamedTuple):
     where: np.ndarray
 
 
+@rule("one-hot columns of the label", otherwise={})
 def indicators_of_label(columns: Mapping[str, ValueCounts], target: Target) -> dict[str, Indicator]:
     """Returns the columns that follow from a label of several classes, such as its one-hot columns.
 
@@ -200,6 +202,7 @@ def _is_leak(name: str, told: _Told, labels: _Labels, target: Target) -> bool:
     return is_of_label or re.search(rf"(?:^|[\W_])(?=\D)(?:{classes})$", name) is not None
 
 
+@rule("sums that leak", otherwise=())
 def leaking_summands(columns: Mapping[str, np.ndarray], target: np.ndarray) -> tuple[str, ...]:
     """Returns the columns that leak `target` as a sum or difference of columns, largest effect first.
 

@@ -10,6 +10,7 @@ from itertools import groupby, islice, takewhile
 from typing import NamedTuple
 
 from fullpass.components.ingest.readers.csv_records import without_blanks
+from fullpass.pipeline.authoring.rules import rule
 
 SEPARATORS = (",", "\t", ";", "|")
 FIRST_LOOK = 256 << 10
@@ -81,6 +82,7 @@ def read_top(text: bytes) -> Top:
     return Top(top.text, top.skip_rows and top.skip_rows + len(above), (sign.decode(),), columns, None, why)
 
 
+@rule("further header lines", otherwise=1)
 def header_rows(columns: Sequence[Sequence[str]]) -> int:
     """Returns the number of header lines at the top of columns, whose first cell is a name.
 
@@ -103,6 +105,7 @@ def header_rows(columns: Sequence[Sequence[str]]) -> int:
     return count
 
 
+@rule("lines below the rows", otherwise=())
 def footers(text: bytes, end: bytes, separator: str, width: int) -> tuple[str, ...]:
     """Returns beginnings of the last lines that are no rows: a row of totals, or a line of one cell.
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_values
 from fullpass.pipeline.authoring.profile.written_numbers import find_form
+from fullpass.pipeline.authoring.rules import rule
 
 _QUANTILES = (0.001, 0.01, 0.25, 0.5, 0.75, 0.99, 0.999)
 _WORDS = frozenset(
@@ -129,6 +130,7 @@ def has_code_na(values: ValueCounts) -> bool:
     )
 
 
+@rule("words beside numbers", otherwise=False)
 def are_values(values: ValueCounts, numbers: np.ndarray, words: np.ndarray) -> bool:
     """Returns whether words beside numbers are values themselves, as in 0, a, b, c or 1 ... 12, K.
 
@@ -146,6 +148,7 @@ def are_values(values: ValueCounts, numbers: np.ndarray, words: np.ndarray) -> b
     return often and bool(count < _PER_WORD * words.sum() or (letters.any() and count <= _FEW_NUMBERS))
 
 
+@rule("placeholder numbers", otherwise=())
 def _placeholders(values: ValueCounts, numbers: np.ndarray) -> tuple[str, ...]:
     """Returns the values, as written, that are far from all others and in many rows; and -99, -999 ... in any row.
 
@@ -166,6 +169,7 @@ def _placeholders(values: ValueCounts, numbers: np.ndarray) -> tuple[str, ...]:
     return tuple(values.examples(chosen, most=len(chosen)))
 
 
+@rule("placeholder numbers of several columns", otherwise={})
 def common_placeholders(
     columns: Mapping[str, ValueCounts], tokens: Mapping[str, Sequence[str]]
 ) -> dict[str, tuple[str, ...]]:

@@ -35,6 +35,7 @@ from fullpass.pipeline.authoring.profile.number_profile import (
 from fullpass.pipeline.authoring.profile.sample import Sample, read_sample
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_values
 from fullpass.pipeline.authoring.profile.written_numbers import find_written
+from fullpass.pipeline.authoring.rules import UNCHANGED, rule
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RAW_TRAIN_ROW
 from fullpass.preprocessing.values.convert import read_numbers
 
@@ -116,6 +117,7 @@ def _of_image_folders(found: FoundSource, rows: int) -> SourceProfile:
     return SourceProfile(found, sample, columns, list(FROM_IMAGE.items()))
 
 
+@rule("paths of images", otherwise=UNCHANGED)
 def _with_images(profile: SourceProfile, folder: Path) -> SourceProfile:
     """Returns the profile of a table with its first column of paths read as images, if the files exist."""
     paths = next((column for column in profile.columns if column.kind == "image_path"), None)
@@ -135,6 +137,7 @@ def _with_images(profile: SourceProfile, folder: Path) -> SourceProfile:
     return replace(profile, found=found, columns=[image if column is paths else column for column in profile.columns])
 
 
+@rule("bytes that are not UTF-8", otherwise=0.0)
 def _undecodable(sample: Sample, source: CsvSource) -> float:
     """Returns the share of rows that cannot be decoded, estimated from the bad rows that are kept."""
     share = sum(row.reason == f"not {source.encoding}" for row in sample.bad) / max(len(sample.bad), 1)
@@ -186,6 +189,7 @@ def _of_all_rows(column: ColumnProfile, sample: Sample, found: FoundSource, enco
     return replace(column, numbers=column.numbers if as_profiled else profile_numbers(numbers), bad=bad)
 
 
+@rule("row counter", otherwise=False)
 def _counts_rows(column: ColumnProfile, numbers: np.ndarray, files: int) -> bool:
     """Returns whether a number increases by one in nearly all rows seen, and hardly repeats.
 
@@ -228,6 +232,7 @@ def _usable_names(found: FoundSource) -> tuple[list[str], list[tuple[str, str]]]
     return usable, unusable
 
 
+@rule("decimal comma", otherwise=UNCHANGED)
 def _with_decimal(found: FoundSource, values: Mapping[str, ValueCounts]) -> FoundSource:
     """Returns the source with a decimal comma, if a column holds such numbers and no number has a decimal point."""
     if not isinstance(found.source, CsvSource) or found.source.separator == ",":
@@ -240,6 +245,7 @@ def _with_decimal(found: FoundSource, values: Mapping[str, ValueCounts]) -> Foun
     return found.changed("decimal", ",", f"{commas[0]} holds numbers such as {values[commas[0]].texts[0]}")
 
 
+@rule("NA as a code", otherwise=UNCHANGED)
 def _with_code_na(found: FoundSource, values: Mapping[str, ValueCounts]) -> FoundSource:
     """Returns the source without the missing token NA if that is a value of a column."""
     named = [name for name, column in values.items() if has_code_na(column)]

@@ -13,6 +13,7 @@ import numpy as np
 
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile
 from fullpass.pipeline.authoring.profile.date_formats import Dates, repeating_groups
+from fullpass.pipeline.authoring.rules import rule
 from fullpass.preprocessing.features.label import Task
 
 _GROUPS, _GROUPS_OF_PAIRS = 200, 40
@@ -187,6 +188,7 @@ def _group_means(groups: np.ndarray, y: np.ndarray, size: int) -> np.ndarray:
     return (sums + _PRIOR_ROWS * y.mean()) / (counts + _PRIOR_ROWS)
 
 
+@rule("codes by measurement", otherwise=False)
 def is_better_by_value(column: ColumnProfile, target: Target) -> bool:
     """Returns whether a number with few distinct values predicts the label better by a mean per value than by a curve.
 
@@ -201,6 +203,7 @@ def is_better_by_value(column: ColumnProfile, target: Target) -> bool:
     return any(_is_gain(*_errors_by_curve_and_value(x, y), _LEAST_GAIN * y.var()) for y in outcomes)
 
 
+@rule("ids among numbers", otherwise=False)
 def are_ids(column: ColumnProfile, target: Target) -> bool:
     """Returns whether large whole numbers that repeat are ids: their order says little about the label.
 
@@ -219,6 +222,7 @@ def are_ids(column: ColumnProfile, target: Target) -> bool:
     return not any(_is_ordered(x, y) for y in outcomes_of(target, known))
 
 
+@rule("trend of the label", otherwise=False)
 def has_trend(dates: Dates, column: ColumnProfile, target: Target) -> bool:
     """Returns whether the label changes over time beyond what month, day of the week and hour explain.
 

@@ -16,6 +16,7 @@ from scipy import linalg
 
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, is_without_blanks, letters_apart
 from fullpass.pipeline.authoring.profile.strength import Strength, Target, auc, within_usual
+from fullpass.pipeline.authoring.rules import rule
 from fullpass.preprocessing.apply.learn_subwords import CONTINUES, LONGEST_PIECE, learn_pieces
 from fullpass.preprocessing.features.feature import TextFeature
 from fullpass.preprocessing.features.label import Task
@@ -95,6 +96,7 @@ def text_encodings(column: ColumnProfile) -> tuple[TextEncoding, ...]:
     return _OF_LETTERS if is_without_blanks(column.values) else _OF_WORDS
 
 
+@rule("measured text encoding")
 def measure_text(column: ColumnProfile, target: Target) -> MeasuredText | None:
     """Returns the encoding of a text that predicts the label best; None if there are too few rows to decide.
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fullpass.pipeline.authoring.rules import rule
 from fullpass.preprocessing.token_spelling import as_token
 from fullpass.preprocessing.values.arrow_text import as_tokens
 from fullpass.preprocessing.values.convert import read_numbers
@@ -194,6 +195,7 @@ def _digits_of(text: str, decimal: str) -> str:
     return f"{whole.lstrip('0')}.{decimals.rstrip('0')}"
 
 
+@rule("spellings of one number", otherwise=[])
 def same_number(values: ValueCounts) -> list[str]:
     """Returns the spellings of one number of `same_numbers`, the commonest first; empty if there is none.
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from fullpass.base.errors import listed
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
+from fullpass.pipeline.authoring.rules import rule
 from fullpass.preprocessing.expressions.number_text import (
     BLANKS,
     BOUND,
@@ -92,6 +93,7 @@ class WrittenNumbers:
         return decimal_sign(self.like)
 
 
+@rule("written numbers")
 def find_written(values: ValueCounts, *, enough: float = _MOSTLY) -> WrittenNumbers | None:
     """Returns how the numbers of a column are written; None if fewer than `enough` of the rows hold such numbers.
 
@@ -126,6 +128,7 @@ def find_form(values: ValueCounts, *, enough: float = _MOSTLY) -> WrittenNumbers
     return find_sums(values, enough=enough) or find_written(values, enough=enough)
 
 
+@rule("durations and lengths")
 def find_sums(values: ValueCounts, *, enough: float = _MOSTLY, is_duration: bool = False) -> WrittenNumbers | None:
     """Returns how durations, or feet and inches, are written; None if fewer than `enough` of the rows hold such.
 
@@ -155,6 +158,7 @@ def _share_of_second_word(values: ValueCounts) -> float:
     return words.most_common(2)[1][1] / values.present if len(words) > 1 else 0.0
 
 
+@rule("forms of digits", otherwise="")
 def number_forms(values: ValueCounts) -> str:
     """Returns the three most frequent forms of cells that are mostly digits and a mark, with 9 for digits; else ""."""
     texts, weights = values.texts[:_LOOKED_AT], values.counts[:_LOOKED_AT]
@@ -246,6 +250,7 @@ def _parts(values: ValueCounts) -> Iterator[tuple[str, str, str, int]]:
             yield head, match.group(2), match.group(3).strip(f"{BLANKS})"), rows
 
 
+@rule("several units", otherwise="")
 def several_units(values: ValueCounts) -> str:
     """Returns the units or currencies of numbers, for people, if they differ between cells; else ""."""
     units = Counter[str]()
@@ -263,6 +268,7 @@ def several_units(values: ValueCounts) -> str:
     return listed([unit or "none" for unit in common])
 
 
+@rule("K for thousands", otherwise="")
 def _multiplier(tails: Counter[str]) -> str:
     """Returns "K" and the sign behind it if letters such as k and M multiply the numbers; else ""."""
     found = {tail: match for tail in tails if (match := _MULTIPLIER.fullmatch(tail))}
@@ -284,6 +290,7 @@ def _share(values: ValueCounts, texts: pa.Array, pattern: str) -> float:
     return values.share(pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False).astype(bool))
 
 
+@rule("several values in a cell")
 def list_separator(values: ValueCounts) -> str | None:
     """Returns the separator that splits cells into several values each, or None.
 
@@ -306,6 +313,7 @@ def list_separator(values: ValueCounts) -> str | None:
     return None
 
 
+@rule("written lists")
 def written_lists(values: ValueCounts) -> str | None:
     """Returns what the cells hold if nearly all are lists as Python or JSON writes them: items, or objects; else None.
 
