@@ -44,12 +44,12 @@ def prepare_stock(model: Path, work: Path) -> None:
     from fullpass.components.ingest.readers.read_source import read_rows
     from fullpass.components.ingest.readers.rows import Reading
     from fullpass.components.ingest.writing.encode import encode_rows, examples_as_bytes
+    from fullpass.components.predict.exported import load_export
     from fullpass.components.predict.input_source import input_files, input_source
-    from fullpass.components.predict.predict import load_export
     from fullpass.preprocessing.columns.raw_columns import RawColumn
 
     exported = load_export(model)
-    how = input_source(exported.source, str(work / "rows.csv"), {})
+    how = input_source(exported.training.source, str(work / "rows.csv"), {})
     [file] = input_files(how.source, str(work / "rows.csv"))
     columns = {**exported.columns, ROW: RawColumn(ROW, "string")}
     reading = Reading(file, columns)
@@ -101,7 +101,8 @@ def stock(model: Path, work: Path) -> None:
 
 def ours(model: Path, work: Path) -> None:
     """Predicts in one process, without Beam."""
-    from fullpass.components.predict.predict import load_export, predict_file
+    from fullpass.components.predict.exported import load_export
+    from fullpass.components.predict.predict import predict_file
 
     timed(lambda: predict_file(load_export(model), str(work / "rows.csv"), str(work / "one.parquet")))
 

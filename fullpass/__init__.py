@@ -20,7 +20,7 @@ protect_arrow()
 TYPE_CHECKING = False  # a type checker takes it for True; `typing` is not imported for it
 if TYPE_CHECKING:
     from fullpass.base.errors import UserError
-    from fullpass.components.predict.predict import Exported
+    from fullpass.components.predict.exported import Exported
     from fullpass.pipeline.api import (
         Pipeline,
         Transform,
@@ -71,7 +71,7 @@ __all__ = [
 _API = "fullpass.pipeline.api"
 _MODULES = dict.fromkeys(__all__, _API) | {
     "ConfigError": "fullpass.pipeline.authoring.loading.problems",
-    "Exported": "fullpass.components.predict.predict",
+    "Exported": "fullpass.components.predict.exported",
     "Outcome": "fullpass.pipeline.record.outcome",
     "Problem": "fullpass.pipeline.authoring.loading.problems",
     "UserError": "fullpass.base.errors",

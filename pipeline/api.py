@@ -41,7 +41,7 @@ from fullpass.pipeline.transform import Transform
 from fullpass.preprocessing.features.label import Task
 
 if TYPE_CHECKING:
-    from fullpass.components.predict.predict import Exported
+    from fullpass.components.predict.exported import Exported
     from fullpass.pipeline.registry.compare import Comparison
     from fullpass.pipeline.registry.evaluate import Evaluation
 
@@ -258,7 +258,7 @@ def open_model(model: PipelineFile, *, warm: bool = False) -> "Exported":
         UserError: There is no export, or Fullpass did not write it.
     """
     set_environment()
-    from fullpass.components.predict.predict import load_export
+    from fullpass.components.predict.exported import load_export
 
     exported = load_export(_pushed(model))
     if warm:
@@ -292,7 +292,7 @@ def predict(model: "Exported | PipelineFile", rows: Rows, *, explain: bool = Fal
     else:
         predictions = predict_table(exported, as_arrow(rows, row_by_row=True), explained=explain)
     predicted = concatenated(predictions) if in_files else pa.concat_tables(predictions)
-    for line in predictions.notes():
+    for line in predictions.tally.notes():
         print_text(line, err=True)
     return predicted if in_files else like(rows, predicted, given=list(map(str, getattr(rows, "columns", ()))))
 

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -18,7 +18,7 @@ from fullpass.base.errors import UsageError, UserError
 from fullpass.base.processes import flush_streams
 from fullpass.components.ingest.readers.crashes import continue_in_fork
 from fullpass.components.ingest.spans.spans import find_window
-from fullpass.components.predict.input_source import key_values, paths_by_name, read_as_of
+from fullpass.components.predict.input_source import AS_TRAINED
 from fullpass.components.predict.write_tables import row_json
 from fullpass.pipeline import options, printing
 from fullpass.pipeline.authoring.checks.check import load_checked, overview
@@ -157,7 +157,7 @@ def init(
         rows=rows,
         bad_rows=bad_rows,
         tables=tables,
-        source=key_values("--source", source or ()),
+        source=options.key_values("--source", source or ()),
     )
     for line in written.summary:
         printing.print_text(line)
@@ -272,6 +272,7 @@ def report(
 
 
 @app.command()
+@options.reads_rows
 def predict(
     model: options.Model,
     rows: Annotated[str, Argument(metavar="INPUT", help="Raw rows: a file, folder, glob or address.")],
@@ -284,13 +285,7 @@ def predict(
             show_default="JSON lines on standard output",
         ),
     ] = None,
-    format_: options.Format = None,
-    separator: options.Separator = None,
-    columns: options.Columns = None,
-    header: options.Header = False,
-    missing: options.Missing = None,
-    encoding: options.Encoding = None,
-    source: options.Others = None,
+    read_as: Mapping[str, Any] = AS_TRAINED,
     join: Annotated[
         list[str] | None,
         Option(metavar="NAME=PATH", help="The table of a join, if the rows lack its columns; repeatable."),
@@ -321,8 +316,7 @@ def predict(
     An absent column counts as missing. A row that cannot be read has no prediction; `bad_row` holds the reason.
     """
     continue_in_fork()
-    read_as = read_as_of(format_, separator, columns, missing, encoding, source, header=header)
-    tables, events = paths_by_name("--join", join), paths_by_name("--history", history)
+    tables, events = options.paths_by_name("--join", join), options.paths_by_name("--history", history)
     without_keras()
     if runner is not None or beam:
         if tables or events:
@@ -336,19 +330,20 @@ def predict(
 
     with large_imports():
         exported = open_model(model)
-    from fullpass.components.predict.other_rows import with_events, with_tables
+    from fullpass.components.predict.other_rows import other_rows
     from fullpass.components.predict.predict import predict_file, predict_tables
 
     with TemporaryDirectory() as folder:
-        exported = with_events(with_tables(exported, tables, folder), events, folder)
+        others = other_rows(exported, tables, events, folder)
         if output is not None:
-            done = predict_file(exported, rows, str(output), read_as=read_as, explained=explain, safe=safe_csv)
+            done = predict_file(exported, rows, str(output), read_as, others=others, explained=explain, safe=safe_csv)
             printing.print_text(f"{done.rows - done.bad:,} rows predicted, in {output}")
         else:
-            done = predict_tables(exported, rows, read_as, explained=explain)
-            for table in done:
+            predictions = predict_tables(exported, rows, read_as, others=others, explained=explain)
+            for table in predictions:
                 for row in table.to_pylist():
                     printing.print_data(row_json(row))
+            done = predictions.tally
     for line in done.notes():
         printing.print_text(line, err=True)
 
@@ -357,16 +352,16 @@ def _predict_on_beam(
     model: Path,
     rows: str,
     output: Path | None,
-    read_as: dict[str, Any],
+    read_as: Mapping[str, Any],
     runner: str,
-    options: Sequence[str],
+    beam: Sequence[str],
     *,
     explained: bool,
     safe: bool,
 ) -> None:
     if output is None:
         raise UsageError("--runner writes a folder: give its name with -o, such as -o predictions.parquet.")
-    config = BeamConfig(runner=runner, options=key_values("--beam", options))
+    config = BeamConfig(runner=runner, options=options.key_values("--beam", beam))
     try:
         with noise_to(Path(os.devnull)):
             with large_imports():

@@ -21,7 +21,7 @@ import tensorflow as tf
 from fullpass.base.errors import UserError
 from fullpass.components.portable import preprocess
 from fullpass.components.portable.read_graph import GraphReader
-from fullpass.components.predict.predict import Exported
+from fullpass.components.predict.exported import Exported
 from fullpass.preprocessing.apply.transform_graph import concrete_function
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.internals.tf_internals import frozen

@@ -46,6 +46,14 @@ class InputBatch:
     inputs: Mapping[str, np.ndarray]
 
 
+@dataclass(frozen=True)
+class OtherRows:
+    """What adds columns to a file that lacks them: tables to join, and events of which lists are made."""
+
+    tables: Sequence[JoinIndex] = ()
+    histories: Sequence[EventIndex] = ()
+
+
 class InputRows:
     """The rows of some files, batch by batch."""
 
@@ -54,25 +62,22 @@ class InputRows:
         files: Sequence[SourceFile],
         how: InputSource,
         columns: Mapping[str, RawColumn],
-        tables: Sequence[JoinIndex] = (),
         joins: Collection[str] = (),
-        histories: Sequence[EventIndex] = (),
+        others: OtherRows | None = None,
         parts: Sequence[tuple[int, FilePart]] | None = None,
     ):
         """Constructs the reader; iteration opens the files.
 
         Args:
-            tables: Tables that are joined with a file without their columns.
             joins: Names of all joins of training.
-            histories: Events of which lists are made for a file without them.
+            others: The rows that complete those of the files.
             parts: The number of a file in `files` and a part of it, in order; by default all files.
         """
         self._parts = [(files[n], part) for n, part in parts or [(n, WHOLE) for n in range(len(files))]]
         self._how = how
         self._columns = columns
-        self._tables = tables
         self._joins = joins
-        self._histories = histories
+        self._others = others or OtherRows()
         self._seen: set[str] = set()
 
     @property
@@ -93,10 +98,10 @@ class InputRows:
     def _read(self, file: SourceFile, part: FilePart) -> Iterator[InputBatch]:
         present = columns_of(file, self._how.source)
         given = {*(present or ())}
-        if present is None and (self._tables or self._histories):
+        if present is None and (self._others.tables or self._others.histories):
             given = {*(columns_of_file(file, self._how.source) or ())}
-        tables = [table for table in self._tables if not joined_columns(table.name, given)]
-        histories = [one for one in self._histories if not {column.name for column in one.lists} & given]
+        tables = [table for table in self._others.tables if not joined_columns(table.name, given)]
+        histories = [one for one in self._others.histories if not {column.name for column in one.lists} & given]
         joined = {column.name for table in tables for column in table.columns}
         joins = {table.name: table.join for table in tables}
         added = joined | {column.name for one in histories for column in one.lists}

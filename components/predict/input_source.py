@@ -5,11 +5,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
 from fullpass.base.errors import UsageError, UserError, did_you_mean
 from fullpass.base.files import is_address
@@ -21,12 +20,12 @@ from fullpass.components.ingest.sources.formats import FILE_FORMATS, TOLD_FORMAT
 from fullpass.components.ingest.sources.storage import Found, find, is_folder, suffix_of
 from fullpass.preprocessing.values.raw_text import RawText
 
+AS_TRAINED: Mapping[str, Any] = MappingProxyType({})
+"""Reading options that change nothing: the keys of `data.source` that differ from those of training."""
 _TAB_SUFFIXES = (".tsv", ".tab")
 _OF_TEXT = ("strip", "decimal")
 _ROWS = re.compile(r'^\s*\[?\s*\{\s*"|\n')
 _LONGEST_NAME = 255
-_EXAMPLES = {"--source": "quoting=false", "--beam": "parallelism=4"}
-
 
 _BY_SUFFIX = {suffix: name for name, row in TOLD_FORMATS.items() for suffix in row.endings if suffix != ".gz"}
 
@@ -168,72 +167,3 @@ def _carried(trained: Mapping[str, Any], kind: type[BaseSource]) -> dict[str, An
     carried = {key: trained[key] for key in _OF_TEXT if key in trained and key in kind.model_fields}
     missing = tuple(dict.fromkeys([*usual, *trained.get("missing", ())]))
     return {**carried, "missing": missing, "missing_in": trained.get("missing_in", {})}
-
-
-def paths_by_name(option: str, written: Sequence[str] | None) -> dict[str, str]:
-    """Returns name -> path of an option that is given as NAME=PATH.
-
-    Raises:
-        UsageError: A value is not NAME=PATH.
-    """
-    pairs = {one: one.partition("=") for one in written or ()}
-    for one, (name, _, path) in pairs.items():
-        if not (name and path):
-            raise UsageError(f"{option} {one!r}: expected NAME=PATH, such as {option} weather=weather.csv.")
-    return {name: path for name, _, path in pairs.values()}
-
-
-def read_as_of(
-    format_: str | None,
-    separator: str | None,
-    columns: str | None,
-    missing: Sequence[str] | None,
-    encoding: str | None,
-    others: Sequence[str] | None,
-    *,
-    header: bool,
-) -> dict[str, Any]:
-    r"""Returns the keys of `data.source` that the options set.
-
-    Example:
-        >>> read_as_of("csv", r"\t", "fare, tips", None, None, ["quoting=false"], header=False)
-        {'format': 'csv', 'separator': '\t', 'columns': ('fare', 'tips'), 'quoting': False}
-
-    Args:
-        separator: One character; a backslash and t stand for a tab.
-        others: KEY=VALUE, with the value in YAML.
-
-    Raises:
-        UserError: An option is invalid.
-    """
-    if header and columns is not None:
-        raise UsageError("--header reads the names of the columns from the file, --columns gives them; drop one.")
-    options = {
-        "format": format_,
-        "separator": "\t" if separator == r"\t" else separator,
-        "columns": None if columns is None else tuple(name.strip() for name in columns.split(",")),
-        "missing": None if missing is None else tuple(missing),
-        "encoding": encoding,
-    }
-    read_as: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
-    if header:
-        read_as["columns"] = None
-    return read_as | key_values("--source", others or ())
-
-
-def key_values(option: str, given: Sequence[str]) -> dict[str, Any]:
-    """Returns the mapping that KEY=VALUE arguments of an option give, with the values in YAML.
-
-    Raises:
-        UsageError: An argument has no key, or its value is not YAML.
-    """
-    found: dict[str, Any] = {}
-    for written in given:
-        key, equals, value = written.partition("=")
-        if not (equals and key.strip()):
-            raise UsageError(f"{option} {written!r}: expected KEY=VALUE, such as {option} {_EXAMPLES[option]}.")
-        try:
-            found[key.strip()] = YAML(typ="safe", pure=True).load(value)
-        except YAMLError as error:
-            raise UsageError(f"{option} {written!r}: the value is not YAML: {error}") from error
-    return found

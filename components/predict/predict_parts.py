@@ -10,7 +10,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,11 +24,12 @@ from fullpass.base.folders import Folder
 from fullpass.base.json_text import to_json_text
 from fullpass.components.ingest.read_tasks import ReadTask, check_tasks, spread
 from fullpass.components.ingest.readers.crashes import worker_ended_text
-from fullpass.components.ingest.readers.rows import BadRow
 from fullpass.components.ingest.sources.files import SourceFile
+from fullpass.components.predict.exported import describe_export, load_export
 from fullpass.components.predict.input_rows import InputRows
 from fullpass.components.predict.input_source import InputSource, input_files, input_source
-from fullpass.components.predict.predict import Predictions, Quarantine, Tally, describe_export, load_export
+from fullpass.components.predict.predict import Predictions
+from fullpass.components.predict.tally import Quarantine, Tally
 from fullpass.components.predict.write_tables import format_to_write, write_tables
 from fullpass.preprocessing.internals.beam_internals import fail_with_workers
 
@@ -79,7 +80,7 @@ def predict_parts(batch: Batch, beam_args: Callable[[int], Sequence[str]]) -> Ta
         with beam.Pipeline(argv=list(beam_args(sum(file.size for file in files)))) as pipeline:
             tasks = spread(pipeline, [files], how.source)
             _ = tasks | "Predict" >> beam.ParDo(_PredictTask(batch, how, files, file_format, output.pending))
-        return output.finish(batch, len(files), [column["name"] for column in description["columns"]], file_format)
+        return output.finish(batch, len(files), file_format)
 
 
 @contextmanager
@@ -114,30 +115,23 @@ class _PredictTask(beam.DoFn):
     def process(self, task: ReadTask) -> Iterator[int]:
         """Yields the number of rows."""
         model = self._model
-        rows = InputRows(self._files, self._how, model.columns, model.tables, model.joins, parts=task.parts)
+        rows = InputRows(self._files, self._how, model.columns, model.training.joins, parts=task.parts)
         predictions = Predictions(model, self._batch.rows, rows, explained=self._batch.explained)
         with TemporaryDirectory(prefix="fullpass-predict-") as folder:
             columns = self._write(folder, task, predictions)
             for file in sorted(Path(folder).iterdir()):
                 with file.open("rb") as source:
                     Folder(self._pending).copy(source, file.name)
-        counts = {
-            **task.place,
-            "rows": predictions.rows,
-            "bad": [[count, asdict(row)] for count, row in predictions.by_reason],
-            "absent": predictions.absent,
-            "unread": predictions.unread,
-            "columns": columns,
-        }
+        counts = {**task.place, **predictions.tally.record(), "columns": columns}
         # Last: a task whose worker died before has no counts.
         Folder(self._pending).write(f"{_COUNTS}{task.name}.json", to_json_text(counts).encode())
-        yield predictions.rows
+        yield predictions.tally.rows
 
     def _write(self, folder: str, task: ReadTask, predictions: Predictions) -> dict[str, str]:
         """Writes the shard and the bad rows, if there are any, and returns the columns with their types."""
         shard = f"{folder}/{_SHARD}{task.name}{os.path.splitext(self._batch.output)[1]}"
         with Quarantine(f"{folder}/{_BAD_ROWS}{task.name}.jsonl") as quarantine:
-            tables = quarantine.keep(predictions)
+            tables = quarantine.keep(predictions.with_bad_rows())
             first = next(tables, None)
             if first is None:
                 return {}
@@ -180,7 +174,7 @@ class _Output:
                 "folder."
             )
 
-    def finish(self, batch: Batch, files: int, columns: Sequence[str], file_format: str) -> Tally:
+    def finish(self, batch: Batch, files: int, file_format: str) -> Tally:
         """Checks and adds the counts of all tasks, and publishes the output."""
         folder = Folder(self.pending)
         names = [name for name in folder.names() if name.startswith(_COUNTS)]
@@ -188,10 +182,7 @@ class _Output:
         check_tasks(counts, files)
         tally = Tally(batch.rows)
         for count in counts:
-            tally.add(count["rows"], [(number, BadRow(**row)) for number, row in count["bad"]])
-            tally.add_unread(count["unread"])
-        absent = [set(count["absent"]) for count in counts if count["rows"]]
-        tally.absent = tuple(name for name in columns if all(name in names for names in absent))
+            tally.add_record(count)
         tally.quarantine = f"{self._target}/{_BAD_ROWS}*.jsonl" if tally.bad else None
         tally.check()
         _check_columns(batch.rows, file_format, [count["columns"] for count in counts if count["columns"]])

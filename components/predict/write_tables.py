@@ -41,8 +41,8 @@ _FORMULA_MARKS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uf
 _WRITTEN_NUMBER = re.compile(r"[+-]?\d+(?:[.,' ]\d+)*(?:[eE][+-]?\d+)?%?")
 
 
-def format_to_write(path: str, given: str | None = None, *, safe: bool = False) -> str:
-    """Returns the format of a file to write: `given`, or the format of its suffix.
+def format_to_write(path: str, *, safe: bool = False) -> str:
+    """Returns the format of a file to write, by its suffix.
 
     Args:
         safe: Whether a spreadsheet must not compute any text of the rows: such a cell begins with an apostrophe.
@@ -50,22 +50,18 @@ def format_to_write(path: str, given: str | None = None, *, safe: bool = False) 
     Raises:
         UserError: The suffix is not in FORMATS, or `safe` is given for another format than CSV and TSV.
     """
-    file_format = _format_of(path, given)
+    suffix = Path(path).suffix.lower()
+    if suffix not in FORMATS:
+        raise UsageError(
+            f"{path}: cannot tell the format from {suffix or 'a name without a suffix'!r}. "
+            f"Name it {', '.join(FORMATS)}."
+        )
+    file_format = FORMATS[suffix]
     if safe and file_format not in ("csv", "tsv"):
         raise UsageError(
             f"{path}: --safe-csv is for .csv and .tsv. Leave it out: no spreadsheet computes {file_format}."
         )
     return f"{_SAFE}{file_format}" if safe else file_format
-
-
-def _format_of(path: str, given: str | None) -> str:
-    suffix = Path(path).suffix.lower()
-    if given is None and suffix not in FORMATS:
-        raise UsageError(
-            f"{path}: cannot tell the format from {suffix or 'a name without a suffix'!r}. "
-            f"Name it {', '.join(FORMATS)}, or give the format."
-        )
-    return given or FORMATS[suffix]
 
 
 def write_tables(path: str, file_format: str, tables: Iterator[pa.Table]) -> None:

@@ -22,7 +22,7 @@ from fullpass.base.json_text import to_json_text
 from fullpass.components.ingest.readers.crashes import continue_in_fork
 from fullpass.components.ingest.spans.spans import find_window, has_spans, index_names
 from fullpass.components.pages.notebook_html import ShownPage
-from fullpass.components.predict.input_source import input_files, input_source, read_as_of
+from fullpass.components.predict.input_source import AS_TRAINED, input_files, input_source
 from fullpass.pipeline import options
 from fullpass.pipeline.authoring.checks.check import load_checked
 from fullpass.pipeline.authoring.loading.load import YAML_ENDINGS, Loaded, load
@@ -41,7 +41,7 @@ from fullpass.pipeline.startup import large_imports, noise_to, without_keras
 if TYPE_CHECKING:
     import numpy as np
 
-    from fullpass.components.predict.predict import Exported
+    from fullpass.components.predict.exported import Exported
 
 Shown = TypeVar("Shown", bound=ShownPage)
 _Portable = Literal["litert", "onnx"]
@@ -141,6 +141,7 @@ def _print(found: list[Any], table: Callable[[], RenderableType], *, as_json: bo
         console().print(table())
 
 
+@options.reads_rows
 def compare(
     a: Annotated[str, Argument(metavar="A", help="A run's id, a version, `latest`, a folder, or a YAML.")],
     b: Annotated[str, Argument(metavar="B", help="The same, of any root.")],
@@ -150,16 +151,9 @@ def compare(
     ] = None,
     page: _Page = None,
     as_json: options.Json = False,
-    format_: options.Format = None,
-    separator: options.Separator = None,
-    columns: options.Columns = None,
-    header: options.Header = False,
-    missing: options.Missing = None,
-    encoding: options.Encoding = None,
-    source: options.Others = None,
+    read_as: Mapping[str, Any] = AS_TRAINED,
 ) -> None:
     """Compare two models: YAMLs, features and data, and metrics and slices on the same rows with paired intervals."""
-    read_as = read_as_of(format_, separator, columns, missing, encoding, source, header=header)
     continue_in_fork()
     without_keras()
     from fullpass.pipeline.registry import compare as comparing
@@ -169,22 +163,16 @@ def compare(
     _give(compared, comparing.shown, page, as_json=as_json)
 
 
+@options.reads_rows
 def evaluate(
     model: Annotated[str, Argument(metavar="MODEL", help="A version, `latest`, a run's id, a folder, or a YAML.")],
     rows: Annotated[str, Argument(metavar="ROWS", help="Labelled rows: a file, folder, glob or address; or a YAML.")],
     file: _Named = options.USUAL,
     page: _Page = None,
     as_json: options.Json = False,
-    format_: options.Format = None,
-    separator: options.Separator = None,
-    columns: options.Columns = None,
-    header: options.Header = False,
-    missing: options.Missing = None,
-    encoding: options.Encoding = None,
-    source: options.Others = None,
+    read_as: Mapping[str, Any] = AS_TRAINED,
 ) -> None:
     """Measure a model on labelled rows, with the metrics, intervals and slices of the Evaluator."""
-    read_as = read_as_of(format_, separator, columns, missing, encoding, source, header=header)
     continue_in_fork()
     without_keras()
     from fullpass.pipeline.registry import evaluate as evaluating
@@ -220,7 +208,7 @@ def export(
     """Write a model for LiteRT or ONNX Runtime, with its preprocessing, if it answers like the SavedModel."""
     with large_imports(), noise_to(Path(os.devnull)):
         from fullpass.components.portable.export_portable import BOUND, export_portable
-        from fullpass.components.predict.predict import load_export
+        from fullpass.components.predict.exported import load_export
 
         exported = load_export(pushed_to(model.absolute()))
         batches = _eval_rows(exported) if rows is None else _given_rows(exported, rows)
@@ -236,7 +224,7 @@ def _given_rows(model: "Exported", path: str) -> "Iterator[Mapping[str, np.ndarr
     """Yields the raw columns of a file, as `fullpass predict` reads it."""
     from fullpass.components.predict.input_rows import InputRows
 
-    how = input_source(model.source, path, {})
+    how = input_source(model.training.source, path, {})
     yield from (batch.inputs for batch in InputRows(input_files(how.source, path), how, model.columns))
 
 

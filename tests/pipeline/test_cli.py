@@ -278,7 +278,7 @@ model = Model()
 tf.saved_model.save(model, sys.argv[1], signatures={"serving_raw": model.answer})
 columns = [{"name": "fare", "type": "number", "key": "fare"}, {"name": "zone", "type": "string", "key": "zone"}]
 source = {"format": "csv", "missing": ["", "?"]}
-said = {"columns": columns, "classes": ["poor", "rich"], "source": source}
+said = {"columns": columns, "classes": ["poor", "rich"], "levels": [], "source": source}
 (Path(sys.argv[1]) / "assets.extra").mkdir(exist_ok=True)
 (Path(sys.argv[1]) / "assets.extra" / "fullpass.json").write_text(json.dumps(said))
 """

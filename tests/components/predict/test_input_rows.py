@@ -24,8 +24,8 @@ from fullpass.components.ingest.sources.config import (
     TfdsSource,
     TfRecordSource,
 )
-from fullpass.components.predict.input_rows import TableRows
-from fullpass.components.predict.input_source import input_files, input_source, read_as_of
+from fullpass.components.predict.input_rows import OtherRows, TableRows
+from fullpass.components.predict.input_source import input_files, input_source
 from fullpass.pipeline.frames import as_arrow
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.raw_text import RawText
@@ -203,11 +203,10 @@ def test_tabs_part_the_cells_of_tsv(tmp_path):
 
 def test_options_change_what_was_trained_with(tmp_path):
     path = write(tmp_path / "a.csv", "1|a\n-|b\n")
-    read_as = read_as_of(None, "|", "x, kind", ["-"], "latin-1", ["strip=false"], header=False)
+    read_as = {"separator": "|", "columns": ("x", "kind"), "missing": ("-",), "encoding": "latin-1", "strip": False}
     assert values(csv_source(), path, X_KIND, **read_as) == {"x": [1.0, None], "kind": [b"a", b"b"]}
     headed = write(tmp_path / "b.csv", "kind,x\na,1\n")
-    read_as = read_as_of(None, None, None, None, None, None, header=True)
-    assert values(csv_source(columns=["x", "kind"]), headed, X_KIND, **read_as) == {"x": [1.0], "kind": [b"a"]}
+    assert values(csv_source(columns=["x", "kind"]), headed, X_KIND, columns=None) == {"x": [1.0], "kind": [b"a"]}
 
 
 @pytest.mark.parametrize("rows", ['{"fare": 3.5}', '[{"fare": 3.5}]', "fare\n3.5\n", "3.5," * 100])
@@ -219,20 +218,6 @@ def test_rows_that_are_given_in_place_of_their_path(rows):
 def test_a_part_of_an_address_may_be_longer_than_a_file_name():
     path = f"gs://bucket/{'a' * 300}/rows.csv"
     assert input_source({"format": "csv"}, path, {"format": "csv"}).source.path == path
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"columns": "a", "header": True}, "--header reads the names.*--columns gives them; drop one"),
-        ({"others": ["quoting"]}, "--source 'quoting': expected KEY=VALUE"),
-        ({"others": ["columns=[a"]}, "--source 'columns=.a': the value is not YAML"),
-    ],
-)
-def test_options_that_contradict_or_mean_nothing(options, says):
-    given = {"columns": None, "others": None, "header": False, **options}
-    with pytest.raises(UserError, match=says):
-        read_as_of(None, None, given["columns"], None, None, given["others"], header=given["header"])
 
 
 @pytest.mark.parametrize(
@@ -383,12 +368,12 @@ def test_a_file_without_joined_columns_is_joined_or_refused(tmp_path):
     of_table = input_source(trained, str(tmp_path / "table.csv"), {})
     table = input_files(of_table.source, str(tmp_path / "table.csv"))
     index = build_index("weather", join, Tables(table), columns.values(), 0, str(tmp_path / "index"))
-    (batch,) = input_rows(trained, path, columns, tables=(index,), joins=("weather",))
+    (batch,) = input_rows(trained, path, columns, joins=("weather",), others=OtherRows((index,)))
     assert batch.inputs["fare"].tolist() == [5, 7]
     np.testing.assert_array_equal(batch.inputs["weather.temp"], [2, np.nan])
     assert batch.good.tolist() == [True, False, True] and batch.bad[0].reason == "no date of the format iso"
     given = write(tmp_path / "given.csv", "fare,weather.temp\n5,30\n")
-    (batch,) = input_rows(trained, given, columns, tables=(index,), joins=("weather",))
+    (batch,) = input_rows(trained, given, columns, joins=("weather",), others=OtherRows((index,)))
     assert batch.inputs["weather.temp"].tolist() == [30]
 
 

@@ -12,8 +12,8 @@ from pyarrow import csv
 
 from fullpass.base.errors import UsageError, UserError
 from fullpass.components.ingest.joins.config import Join
-from fullpass.components.predict.other_rows import with_events, with_tables
-from fullpass.components.predict.predict import Exported
+from fullpass.components.predict.exported import Exported, TrainingRows
+from fullpass.components.predict.other_rows import other_rows
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.preprocessing.columns.raw_columns import RawColumn, events_of_serving, serving_columns
 from tests.components.predict.predicted_rows import input_rows
@@ -66,14 +66,29 @@ def model(tmp_path):
         keys={},
         classes=(),
         levels=(),
-        source={"format": "csv"},
-        events=events_of_serving(preprocessing),
+        training=TrainingRows({"format": "csv"}, events=events_of_serving(preprocessing)),
     )
 
 
-def test_events_before_a_row_become_its_lists(model, tmp_path):
-    model = with_events(model, {"trips": str(tmp_path / "events.csv")}, str(tmp_path))
-    (batch,) = input_rows(model.source, tmp_path / "rows.csv", model.columns, histories=model.histories)
+@pytest.fixture
+def events(tmp_path):
+    return {"trips": str(tmp_path / "events.csv")}
+
+
+def trained_with(model, columns=None, **training):
+    """Returns a model with other facts about the rows of its training."""
+    return replace(model, columns=columns or model.columns, training=replace(model.training, **training))
+
+
+def read(model, path, tables, histories, folder):
+    """Returns the only batch of a file, completed by other rows."""
+    others = other_rows(model, tables, histories, str(folder))
+    (batch,) = input_rows(model.training.source, path, model.columns, joins=model.training.joins, others=others)
+    return batch
+
+
+def test_events_before_a_row_become_its_lists(model, events, tmp_path):
+    batch = read(model, tmp_path / "rows.csv", {}, events, tmp_path)
     assert [(row.row, row.column, row.reason) for row in batch.bad] == [(6, "when", "no date of the format iso")]
     assert batch.good.tolist() == [True, True, True, True, False, True]
     nan = np.nan
@@ -87,6 +102,7 @@ def test_events_before_a_row_become_its_lists(model, tmp_path):
 
 
 AS_OF = {"source": {"format": "csv", "path": "t"}, "on": "who", "as_of": {"left": "when", "right": "seen"}}
+OF_T = {"t": Join.model_validate(AS_OF).description()}
 SEEN = "who,seen,v\n7,2024-01-01,1\n7,2024-01-03,3\n"
 
 
@@ -100,20 +116,15 @@ SEEN = "who,seen,v\n7,2024-01-01,1\n7,2024-01-03,3\n"
 )
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_rows_with_an_unreadable_date_of_a_join_keep_their_place_and_their_cells(
-    model, tmp_path, cells, places, values, ending
+    model, events, tmp_path, cells, places, values, ending
 ):
-    joins = {"t": Join.model_validate(AS_OF).description()}
     columns = {**model.columns, "t.v": RawColumn("t.v", "number")}
     (tmp_path / "t.csv").write_text(SEEN)
-    (tmp_path / "events.csv").write_text(EVENTS)
-    model = with_tables(replace(model, joins=joins, columns=columns), {"t": f"{tmp_path}/t.csv"}, f"{tmp_path}/t")
-    model = with_events(model, {"trips": str(tmp_path / "events.csv")}, str(tmp_path))
+    model = trained_with(model, columns, joins=OF_T)
     rows = pa.table({"who": ["7"] * len(cells), "when": cells, "id": [str(i) for i in range(len(cells))]})
     path = tmp_path / f"rows.{ending}"
     (csv.write_csv if ending == "csv" else pq.write_table)(rows, path)
-    (batch,) = input_rows(
-        model.source, path, model.columns, tables=model.tables, joins=joins, histories=model.histories
-    )
+    batch = read(model, path, {"t": f"{tmp_path}/t.csv"}, events, tmp_path)
     assert batch.shown.column("id").to_pylist() == [str(i) for i in range(len(cells))]
     assert [cell or "" for cell in batch.shown.column("when").to_pylist()] == cells
     assert batch.good.tolist() == places
@@ -124,26 +135,22 @@ def test_rows_with_an_unreadable_date_of_a_join_keep_their_place_and_their_cells
 
 def test_a_cell_that_is_no_text_is_no_date_of_a_join(model, tmp_path):
     (tmp_path / "t.csv").write_text(SEEN)
-    joins = {"t": Join.model_validate(AS_OF).description()}
-    columns = {"t.v": RawColumn("t.v", "number")}
-    model = with_tables(replace(model, joins=joins, columns=columns), {"t": f"{tmp_path}/t.csv"}, f"{tmp_path}/t")
+    model = trained_with(model, {"t.v": RawColumn("t.v", "number")}, joins=OF_T)
     dates = [["2024-01-02", "2024-01-03"], 5, None, "2024-01-03"]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"who": 7, "when": date}) + "\n" for date in dates))
-    (batch,) = input_rows(model.source, tmp_path / "rows.jsonl", columns, tables=model.tables, joins=joins)
+    batch = read(model, tmp_path / "rows.jsonl", {"t": f"{tmp_path}/t.csv"}, {}, tmp_path)
     assert batch.good.tolist() == [False, False, True, True]
     assert [(row.row, row.column) for row in batch.bad] == [(1, "when"), (2, "when")]
     np.testing.assert_array_equal(batch.inputs["t.v"], [np.nan, 3])
 
 
-def test_rows_without_any_key_have_no_events(model, tmp_path):
-    model = with_events(model, {"trips": str(tmp_path / "events.csv")}, str(tmp_path))
+def test_rows_without_any_key_have_no_events(model, events, tmp_path):
     (tmp_path / "rows.csv").write_text("who,when\n,2024-01-02\n,2024-01-03\n")
-    (batch,) = input_rows(model.source, tmp_path / "rows.csv", model.columns, histories=model.histories)
+    batch = read(model, tmp_path / "rows.csv", {}, events, tmp_path)
     assert batch.good.all() and batch.inputs["trips.at"].shape == (2, 0)
 
 
-def test_lists_that_the_input_has_are_kept(model, tmp_path):
-    model = with_events(model, {"trips": str(tmp_path / "events.csv")}, str(tmp_path))
+def test_lists_that_the_input_has_are_kept(model, events, tmp_path):
     (tmp_path / "rows.jsonl").write_text(
         '{"trips.at": [5], "trips.double": [7], "trips.shop": ["z"]}\n'
         + "".join(
@@ -151,7 +158,7 @@ def test_lists_that_the_input_has_are_kept(model, tmp_path):
             for ages in ("[1, 2, 0]", "[3, null, 1]", "[1, null, 2]", "[3, 1, -1]")
         )
     )
-    (batch,) = input_rows(model.source, tmp_path / "rows.jsonl", model.columns, histories=model.histories)
+    batch = read(model, tmp_path / "rows.jsonl", {}, events, tmp_path)
     newest_first = "not the ages of events, the oldest first"
     assert [(row.row, row.column, row.reason, row.text) for row in batch.bad] == [
         (2, "trips.at", newest_first, "[1, 2, 0]"),
@@ -164,50 +171,44 @@ def test_lists_that_the_input_has_are_kept(model, tmp_path):
     }  # fmt: skip
 
 
-def test_events_that_cannot_be_read_are_named(model, tmp_path):
+def test_events_that_cannot_be_read_are_named(model, events, tmp_path):
     for cell, reason in (("2024-01-05,much,x,", "not a number in column 'fare': 'much'"),
                          ("soon,1,x,", "no date of the format iso in column 'when': 'soon'")):  # fmt: skip
         (tmp_path / "events.csv").write_text(f"{EVENTS}7,{cell}\n")
         with pytest.raises(UserError, match=rf"--history trips=.*: 1 of 8 rows of the events.*row 9: {reason}"):
-            with_events(model, {"trips": str(tmp_path / "events.csv")}, f"{tmp_path}/{cell[:4]}")
-        as_trained = replace(model, most_bad=0.2)
-        (index,) = with_events(as_trained, {"trips": str(tmp_path / "events.csv")}, f"{tmp_path}/{cell[:2]}").histories
+            other_rows(model, {}, events, f"{tmp_path}/{cell[:4]}")
+        as_trained = trained_with(model, most_bad=0.2)
+        (index,) = other_rows(as_trained, {}, events, f"{tmp_path}/{cell[:2]}").histories
         assert index.events == 6
 
 
 @pytest.mark.parametrize("order", [1, -1])  # TFX sorts the joins of the description by name
-def test_tables_are_joined_in_the_order_of_the_yaml(tmp_path, order):
+def test_tables_are_joined_in_the_order_of_the_yaml(model, tmp_path, order):
     joins = {"a": {"source": {"format": "csv", "path": "a"}, "on": "k"},
              "b": {"source": {"format": "csv", "path": "b"}, "on": {"a.id": "id"}}}  # fmt: skip
     features = {name: {"type": "number", "column": name} for name in ("a.id", "b.v")}
     config = PipelineConfig.model_validate({**CONFIG, "data": {**CONFIG["data"], "joins": joins}, "features": features})
-    columns, joins = serving_columns(config.preprocessing_config), config.data.joins
-    model = Exported(Path("none"), lambda: {}, columns, {}, (), (), {"format": "csv"},
-                     joins={name: join.description() for name, join in list(joins.items())[::order]})  # fmt: skip
+    described = {name: join.description() for name, join in list(config.data.joins.items())[::order]}
+    model = trained_with(model, serving_columns(config.preprocessing_config), joins=described, events={})
     (tmp_path / "a.csv").write_text("k,id\nx,16777217\ny,16777216\n")
     # Of CSV, blanks go.
     (tmp_path / "b.jsonl").write_text('{"id": " 16777217", "v": " 1"}\n{"id": "16777216", "v": "2"}\n')
     (tmp_path / "rows.csv").write_text("k\nx\ny\n")
     given = {"b": f"{tmp_path}/b.jsonl", "a": f"{tmp_path}/a.csv"}
-
-    def rows(tables):
-        index = with_tables(model, tables, f"{tmp_path}/{len(tables)}").tables
-        return list(input_rows(model.source, tmp_path / "rows.csv", columns, tables=index, joins=model.joins))
-
-    (batch,) = rows(given)
+    batch = read(model, tmp_path / "rows.csv", given, {}, f"{tmp_path}/2")
     assert {name: cells.tolist() for name, cells in batch.inputs.items()} == {"a.id": [2**24, 2**24], "b.v": [1, 2]}
     with pytest.raises(UserError, match=r"the columns a\.id are absent, which training joined.*--join a=PATH"):
-        rows({"b": given["b"]})
+        read(model, tmp_path / "rows.csv", {"b": given["b"]}, {}, f"{tmp_path}/1")
 
 
 def test_a_history_that_the_model_does_not_have_is_named(model, tmp_path):
     with pytest.raises(UsageError, match=r"--history trip=x: the model has no such history. Did you mean .*trips"):
-        with_events(model, {"trip": "x"}, str(tmp_path))
+        other_rows(model, {}, {"trip": "x"}, str(tmp_path))
 
 
 def test_a_table_that_the_model_contains_is_not_given(model, tmp_path):
-    model = replace(model, lookups=("companies",))
+    model = trained_with(model, lookups=("companies",))
     with pytest.raises(UsageError, match=r"--join companies=x: the model contains this table.*`fullpass refresh`"):
-        with_tables(model, {"companies": "x"}, str(tmp_path))
+        other_rows(model, {"companies": "x"}, {}, str(tmp_path))
     with pytest.raises(UsageError, match=r"--join company=x: the model has no such join. Its joins: none"):
-        with_tables(model, {"company": "x"}, str(tmp_path))
+        other_rows(model, {"company": "x"}, {}, str(tmp_path))

@@ -17,7 +17,9 @@ import tensorflow as tf
 from fullpass.base.errors import UserError
 from fullpass.components.evaluation.measure.score_rows import Scorer
 from fullpass.components.evaluation.measure.slice_states import SliceAccumulator
-from fullpass.components.predict.predict import Tally, export_folder, load_export, predict_file, predict_tables
+from fullpass.components.predict.exported import export_folder, load_export
+from fullpass.components.predict.predict import predict_file, predict_tables
+from fullpass.components.predict.tally import Tally
 from fullpass.trainer.run_fn import run_fn
 from tests.components.predict.predicted_rows import read_back
 from tests.trainer.conftest import to_examples, training_of
@@ -72,14 +74,15 @@ def test_csv_to_json_lines(model, rows, scores, tmp_path):
 def test_texts_that_are_no_dates_are_counted_and_one_is_shown(model, rows, tmp_path):
     notes = ["2026-01-02", "30.03.2024", "2026-02-30", None, "March 3", *["2026-01-02"] * 19, "March 3"]
     source = write_csv(tmp_path / "in.csv", [{**row, "note": note} for row, note in zip(rows, notes, strict=True)])
-    dated = replace(model, dates={"note": ("%Y-%m-%d", "%d.%m.%Y"), "absent": ("%Y",)})
+    dates = {"note": ("%Y-%m-%d", "%d.%m.%Y"), "absent": ("%Y",)}
+    dated = replace(model, training=replace(model.training, dates=dates))
     done = predict_file(dated, str(source), str(tmp_path / "out.jsonl"))
     why = "'2026-02-30' is no date in the format %Y-%m-%d or %d.%m.%Y."
     assert (done.bad, done.unread) == (0, {"note": (3, why)})
     assert f"Column 'note': 3 values are taken as missing: {why}" in done.notes()
     of_parts = Tally("in")
     for part in (done.unread, {"note": [2, "another"]}):
-        of_parts.add_unread(part)
+        of_parts.add(25, (), part)
     assert of_parts.unread == {"note": (5, why)}
 
 
@@ -99,12 +102,6 @@ def test_parquet_to_csv(model, rows, scores, tmp_path):
     predict_file(model, str(tmp_path / "in.parquet"), str(tmp_path / "out.csv"))
     found = read_back([tmp_path / "out.csv"])
     np.testing.assert_allclose([float(row["probability_yes"]) for row in found], scores(COLUMNS), rtol=1e-4)
-
-
-def test_formats_can_be_given(model, rows, tmp_path):
-    source = write_csv(tmp_path / "in.dat", rows)
-    predict_file(model, str(source), str(tmp_path / "out.dat"), read_as={"format": "csv"}, target_format="jsonl")
-    assert len((tmp_path / "out.dat").read_text().splitlines()) == 25
 
 
 def test_lines_of_which_none_is_json(model, tmp_path):

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 
-from fullpass.components.predict.predict import Exported, predict_table
+from fullpass.components.predict.exported import Exported, TrainingRows
+from fullpass.components.predict.predict import predict_table
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from tests.image_files import encode_image
 
@@ -24,7 +25,7 @@ def test_a_broken_picture_is_a_bad_row_and_pictures_are_left_out():
 
     model = Exported(
         directory=Path("m"), classes=(), levels=(), columns={"image": RawColumn("image", "string", image=True)},
-        keys={"image": "image"}, source={"format": "parquet"}, predict=answer,
+        keys={"image": "image"}, training=TrainingRows({"format": "parquet"}), predict=answer,
     )  # fmt: skip
     table = pa.table({"image": pa.array([encoded(7), b"\x89PNG\xff", encoded(9)], pa.binary()), "id": [1, 2, 3]})
     found = pa.concat_tables(list(predict_table(model, table))).to_pylist()

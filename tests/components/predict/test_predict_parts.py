@@ -13,7 +13,8 @@ import pytest
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers import lines
-from fullpass.components.predict.predict import load_export, predict_file
+from fullpass.components.predict.exported import load_export
+from fullpass.components.predict.predict import predict_file
 from fullpass.components.predict.predict_parts import Batch, predict_parts
 from fullpass.pipeline.config import BeamConfig
 from fullpass.pipeline.running.beam_args import prediction_args

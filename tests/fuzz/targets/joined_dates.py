@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 import tensorflow as tf
 
 from fullpass.base.errors import UserError
-from fullpass.components.predict.other_rows import with_events, with_tables
-from fullpass.components.predict.predict import Exported, predict_tables
+from fullpass.components.predict.exported import Exported, TrainingRows
+from fullpass.components.predict.other_rows import other_rows
+from fullpass.components.predict.predict import predict_tables
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.preprocessing.columns.raw_columns import events_of_serving, serving_columns
 
@@ -35,13 +36,12 @@ def try_one(seed: int, folder: Path) -> str:
     share, kind = rng.choice((0, 0, 0.1, 0.5, 1)), rng.choice(("csv", "jsonl", "parquet"))
     rows = [_row(rng, i, share, kind) for i in range(rng.choice((1, 2, 40)))]
     model = _model(history=seed % 2 == 0)
-    model = with_tables(model, {"t": str(folder / "table.csv")}, str(folder))
-    if seed % 2 == 0:
-        model = with_events(model, {"h": str(folder / "table.csv")}, str(folder))
+    table = str(folder / "table.csv")
+    others = other_rows(model, {"t": table}, {"h": table} if seed % 2 == 0 else {}, str(folder))
     path = _written(rows, folder, kind)
     bad = [_is_unreadable(row["at"]) for row in rows]
     try:
-        found = [row for table in predict_tables(model, str(path)) for row in table.to_pylist()]
+        found = [row for table in predict_tables(model, str(path), others=others) for row in table.to_pylist()]
     except UserError as error:
         assert all(bad) and str(path) in str(error) and "'at'" in str(error), (error, rows)
         return "refused"
@@ -128,7 +128,9 @@ def _model(*, history: bool) -> Exported:
         keys={name: name for name in columns},
         classes=(),
         levels=(),
-        source={"format": "csv"},
-        joins={name: join.description() for name, join in checked.data.joins.items()},
-        events=events_of_serving(checked.preprocessing_config),
+        training=TrainingRows(
+            {"format": "csv"},
+            joins={name: join.description() for name, join in checked.data.joins.items()},
+            events=events_of_serving(checked.preprocessing_config),
+        ),
     )

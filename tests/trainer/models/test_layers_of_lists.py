@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from fullpass.components.ingest.writing.encode import encode_rows
-from fullpass.components.predict.predict import load_export
+from fullpass.components.predict.exported import load_export
 from fullpass.components.serving_check.probe import _columns, _example
 from fullpass.preprocessing.analysis.analyze import analyze_table
 from fullpass.preprocessing.columns.outputs import feature_names

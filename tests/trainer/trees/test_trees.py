@@ -21,7 +21,8 @@ import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from fullpass.base.errors import UserError
-from fullpass.components.predict.predict import load_export, predict_tables
+from fullpass.components.predict.exported import load_export
+from fullpass.components.predict.predict import predict_tables
 from fullpass.components.predict.predicted_columns import BASE, EFFECT
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.config import TrainingConfig, Trees
