@@ -84,7 +84,6 @@ def _describe(examples: types.Artifact, manifest: Manifest, span: SpanRequest) -
     for history in manifest.histories:
         examples.set_int_custom_property(f"history_cut_{history.name}", history.cut)
         examples.set_int_custom_property(f"history_without_{history.name}", history.without)
-        examples.set_int_custom_property(f"history_checked_{history.name}", history.checked)
     for overlap in manifest.overlaps:
         examples.set_int_custom_property(f"overlap_{overlap.second}_{overlap.first}", overlap.rows)
 
@@ -130,7 +129,7 @@ class Ingest(
     Outputs: `examples`, one artifact per span that is not known, with the properties span and version and the custom
     properties fingerprint, content (`Window.content`), label, rows_digest, rows_read, rows_quarantined, rows_<split>,
     joins (the files and rows of the joined tables), unmatched_<join>, history_cut_<history>,
-    history_without_<history>, history_checked_<history>, left_out (reason -> number of rows in no split, as JSON), and
+    history_without_<history>, left_out (reason -> number of rows in no split, as JSON), and
     overlap_<split>_<other>, the number of rows of a split that are also in the other split. Each artifact also holds
     `ingest.json` (the manifest) and, if any row was bad, `quarantine.parquet`.
     """

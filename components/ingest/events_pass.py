@@ -18,7 +18,6 @@ from fullpass.base.errors import UserError, prefix_errors
 from fullpass.base.files import is_address
 from fullpass.base.progress import report
 from fullpass.components.ingest.history.event_index import EventIndex, element_type, keys_and_times
-from fullpass.components.ingest.history.recomputed import EventSample
 from fullpass.components.ingest.history.shifted_index import ShiftedIndex, repeated_time
 from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.joins.build_index import Buckets, bucket_bits
@@ -162,7 +161,6 @@ class _Sorter:
         self._work = Path(tempfile.mkdtemp(prefix="fullpass-history-") if is_address(folder) else folder)
         self._work.mkdir(parents=True, exist_ok=True)
         self._buckets = Buckets(self._work / "unsorted", bucket_bits(source.files))
-        self._sample = EventSample()
         self._columns = tuple(bases)
         self._bases = {column: base for column, base in bases.items() if base is not None}
         self._numbers = {file.path: number for number, file in enumerate(source.files)}
@@ -187,8 +185,6 @@ class _Sorter:
         own = {FIRST: keys.first, SECOND: keys.second, TIME: times, SPAN: spans.astype(np.int64)}
         if self._distinct:
             own |= {KEY: keys.texts, _ROW: (self._numbers[reading.path] << ROW_BITS) + rows.numbers}
-        else:
-            self._sample.add(keys, usable, times, spans, pa.table(values))
         self._buckets.add(pa.table({**own, **values}).filter(pa.array(usable)))
 
     def _values(
@@ -244,7 +240,6 @@ class _Sorter:
     def _sorted(self) -> tuple[int, bool]:
         """Writes the files of the index; returns the number of events, and whether spans are in order of time."""
         events, ordered = self._write_sorted()
-        self._sample.write(str(self._work))
         publish_index(self._work, self._folder)
         logging.info("%s: %s events in %s files", self._path, f"{events:,}", len(self._files))
         return events, ordered

@@ -234,10 +234,7 @@ def _sum(ingestion: Ingestion, results: Sequence[dict]) -> Manifest:
                 h.name,
                 h.files,
                 h.events,
-                **{
-                    key: sum(r["histories"][h.name].get(key, 0) for r in results)
-                    for key in ("cut", "without", "checked")
-                },
+                **{key: sum(r["histories"][h.name].get(key, 0) for r in results) for key in ("cut", "without")},
             )
             for h in ingestion.histories
         ),

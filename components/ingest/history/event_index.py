@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from fullpass.base.errors import UserError, listed, prefix_errors
-from fullpass.components.ingest.history.recomputed import SpansSeen, read_event_sample
 from fullpass.components.ingest.joins.join_index import (
     Entities,
     Keys,
@@ -39,6 +38,13 @@ _MOST_BYTES = 1 << 30
 """Of the lists of a row: half of what a tf.Example and an array of Arrow can hold."""
 _MOST_ELEMENTS = 1 << 22
 """Largest number of events in the lists of a batch: 4,194,304."""
+
+
+class SpansSeen(NamedTuple):
+    """The spans whose events a row sees: first to last, its own."""
+
+    first: int
+    last: int
 
 
 def keys_and_times(
@@ -101,7 +107,7 @@ class EventIndex:
             found = self._find(opened_index(self.folder), keys.first[mine], keys.second[mine], times[mine], seen)
             counts["cut"] += int((found.cut & batch.good[mine]).sum())
             lengths[mine], positions = found.lengths, found.positions
-        return FoundEvents(self, seen, keys, times, batch.good & there, lengths, positions)
+        return FoundEvents(self, times, lengths, positions)
 
     def _find(
         self, index: "SortedEvents", first: np.ndarray, second: np.ndarray, times: np.ndarray, seen: SpansSeen | None
@@ -140,17 +146,13 @@ class FoundEvents:
     """The events of some rows.
 
     Attributes:
-        keys, times: Of the rows; times are int64 [rows].
-        usable: bool [rows], whether a row is good and has both.
+        times: Of the rows, int64 [rows].
         lengths: Number of events of each row, int64 [rows].
         positions: The events in the index, int64 [elements].
     """
 
     index: EventIndex
-    seen: SpansSeen | None
-    keys: Keys
     times: np.ndarray
-    usable: np.ndarray
     lengths: np.ndarray
     positions: np.ndarray
 
@@ -164,15 +166,8 @@ class FoundEvents:
         before = np.concatenate([[0], np.cumsum(bytes_of)])
         return before[ends] - before[ends - self.lengths]
 
-    def lists(self, part: slice, rows: Rows, reading: Reading) -> dict[str, pa.Array]:
-        """Returns the lists of some rows, large lists of float32 or binary; null for a row without events.
-
-        Some of the lists are compared with recomputed ones.
-
-        Args:
-            part: Range of the rows.
-            rows: These rows.
-        """
+    def lists(self, part: slice) -> dict[str, pa.Array]:
+        """Returns the lists of a range of rows, large lists of float32 or binary; null for a row without events."""
         of, times, lengths = self.index, self.times[part], self.lengths[part]
         if not of.events:
             return {column.name: pa.nulls(len(times), pa.large_list(element_type(column))) for column in of.lists}
@@ -181,13 +176,7 @@ class FoundEvents:
         ages = pa.array(_rounded_up((np.repeat(times, lengths) - index.time[positions]) / _SECOND))
         stored = index.values.take(positions) if index.values.names else pa.table({})
         values = {name: stored.column(name).combine_chunks() for name in stored.column_names}
-        lists = {column.name: lists_of_lengths(values.get(column.name, ages), lengths) for column in of.lists}
-        keys = Keys(self.keys.texts[part], self.keys.first[part], self.keys.second[part])
-        checked = index.sample.check(
-            of.name, of.history, keys, times, self.usable[part], lists, reading, rows, self.seen
-        )
-        reading.histories[of.name]["checked"] += checked
-        return lists
+        return {column.name: lists_of_lengths(values.get(column.name, ages), lengths) for column in of.lists}
 
 
 def with_lists(
@@ -207,8 +196,8 @@ def with_lists(
         _check_sizes(sizes, [index.name for index in histories], reading, some.rows)
         for part in byte_ranges(sizes, rows=size):
             piece = some.slice(part)
-            lists = [one.lists(part, piece.rows, reading) for one in found]
-            yield piece._replace(arrays=piece.arrays | {n: column for of in lists for n, column in of.items()})
+            lists = {name: column for one in found for name, column in one.lists(part).items()}
+            yield piece._replace(arrays=piece.arrays | lists)
 
 
 def _check_sizes(sizes: np.ndarray, histories: Sequence[str], reading: Reading, rows: Rows) -> None:
@@ -226,10 +215,6 @@ class SortedEvents(SortedRows):
 
     time: np.ndarray
     span: np.ndarray
-
-    def __init__(self, folder: str):
-        super().__init__(folder)
-        self.sample = read_event_sample(folder)
 
     def lower_bound(
         self,

@@ -89,7 +89,6 @@ class HistoryCount:
         events: Number of events in them.
         cut: Number of rows with more events than `max_length`.
         without: Number of rows without an entity or a date, which have no history.
-        checked: Number of rows whose lists were recomputed from the rows by other code, and found equal.
     """
 
     name: str
@@ -97,7 +96,6 @@ class HistoryCount:
     events: int
     cut: int
     without: int
-    checked: int
 
 
 def history_words(name: str, cut: int, without: int, read: int) -> str:
