@@ -20,9 +20,11 @@ from fullpass.components.ingest.config import DataConfig
 from fullpass.components.ingest.sources.formats import Source
 from fullpass.kubeflow.config import EnvironmentConfig
 from fullpass.pipeline.authoring.checks.check import check
+from fullpass.pipeline.authoring.loading.json_schema import json_schema, schemas_at
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.cli import app
 from fullpass.pipeline.config import PipelineConfig
+from fullpass.pipeline.running.request import node_names
 from fullpass.preprocessing.spec import members_by_tag
 from tests import REPOSITORY
 
@@ -54,6 +56,8 @@ ROWS = {
     "at": [f"2024-0{1 + i % 4}-05" for i in range(40)],
     "pickup_datetime": [f"2026-01-0{5 + i % 2} 07:10" for i in range(40)],
 }
+FILES = {".json", ".js", ".onnx", ".tflite", ".html"}
+"""Endings of files whose names begin like a key."""
 # Sources of which nothing is here: the YAML is loaded, and the data not looked for.
 ELSEWHERE = {"images.md", "sources.md", "spans.md: path"}
 
@@ -163,13 +167,45 @@ def test_what_a_page_names_is_there(page):
     assert [path for path in named if not (REPOSITORY / path).exists()] == []
 
 
+COMMANDS = typer.main.get_command(app).commands
+SCHEMA = json_schema()
+
+
 def commands() -> list[str]:
     """Returns the command lines of README and all pages."""
     shown = set()
     for page in [README, *(REPOSITORY / "docs").rglob("*.md")]:
         lines = re.findall(r"(?m)^(?:    |\$ )?(?:\$ )?(fullpass [a-z].*)$", page.read_text(encoding="utf-8"))
         shown |= {shlex.join(shlex.split(line, comments=True)) for line in lines}
-    return sorted(line for line in shown if line.split()[1] in typer.main.get_command(app).commands)
+    return sorted(line for line in shown if line.split()[1] in COMMANDS)
+
+
+@pytest.mark.parametrize("page", [README, *(REPOSITORY / "docs").rglob("*.md")], ids=str)
+def test_the_commands_and_keys_that_a_page_names_exist(page):
+    text = page.read_text(encoding="utf-8")
+    named = re.findall(r"(?m)(?:`|^ *(?:\$ )?)fullpass ([a-z][\w-]*)", text)
+    assert [name for name in named if name not in COMMANDS] == []
+    keys = re.findall(r"`([a-z_]+(?:\.[a-z_]+)+)`", re.sub(r"(?ms)^```.*?^```$", "", text))
+    paths = [key.split(".") for key in keys if page.name not in MADE and Path(key).suffix not in FILES]
+    known = [path for path in paths if path[0] in PipelineConfig.model_fields and path[0] != "features"]
+    # The second is a key of the elements of a list.
+    forms = {".".join(path): [tuple(path), (path[0], 0, *path[1:])] for path in known}
+    assert [key for key, places in forms.items() if not any(schemas_at(SCHEMA, keys, {}) for keys in places)] == []
+
+
+def test_the_lists_of_commands_and_nodes_are_whole(tmp_path):
+    listed = re.search(r"fullpass init (?:.|\n)*?fullpass --help` lists all: (?:.|\n)*?\.\n", README.read_text("utf-8"))
+    assert [name for name in COMMANDS if not re.search(rf"(fullpass |`){name}\b", listed[0])] == []
+
+    whole = _YAML.load(WHOLE) | {"tuning": {"search": {"training.epochs": {"choices": [1, 2]}}}}
+    _YAML.dump(whole, tmp_path / "pipeline.yaml")
+    nodes = node_names(load(tmp_path / "pipeline.yaml").config)
+    running = (REPOSITORY / "docs/running.md").read_text(encoding="utf-8")
+    table = running.partition("## Nodes")[2].partition("## ")[0]
+    assert re.findall(r"(?m)^\| ([A-Z]\w+) \|", table) == list(nodes)
+    map_of_code = (REPOSITORY / "docs/architecture.md").read_text(encoding="utf-8")
+    chart = map_of_code.partition("## Data flow")[2].partition("```mermaid")[2].partition("```")[0]
+    assert set(re.findall(r"\b[A-Z]\w*[a-z]\b", chart)) == set(nodes)
 
 
 def parse(words: list[str]) -> None:

@@ -11,8 +11,11 @@ from fullpass.preprocessing.features.lists import OptionalList, list_options, re
 from fullpass.preprocessing.features.output import Output, dense_output, ids_output
 from fullpass.preprocessing.features.transforms import (
     Bucketize,
+    Log1p,
     NumberTransform,
     Pca,
+    Power,
+    Sqrt,
     VectorTransform,
     VectorZScore,
     ZScore,
@@ -156,7 +159,7 @@ company_share: {type: count, column: company, share: true}
     @classmethod
     def _stateless(cls, transforms: tuple[Any, ...]) -> tuple[Any, ...]:
         for transform in transforms:
-            if transform.tag not in ("log1p", "sqrt", "power"):
+            if not isinstance(transform, Log1p | Sqrt | Power):
                 raise ValueError(f"a count accepts log1p, sqrt or power. Received: {transform.tag}.")
         return transforms
 

@@ -7,7 +7,8 @@ import numpy as np
 import tensorflow as tf
 
 from fullpass.preprocessing.features.label import Task
-from fullpass.trainer.loss_config import Auto, Focal, Huber, LossConfig, levels_of
+from fullpass.trainer import loss_config
+from fullpass.trainer.loss_config import LossConfig, levels_of
 
 LossOfRows = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 """(label, output of the model) -> float32 [batch]."""
@@ -31,7 +32,7 @@ class Loss:
         return self.of_rows(label, output)
 
 
-AUTO = Auto()
+AUTO = loss_config.Auto()
 _MIN_LABEL = float(np.finfo(np.float32).tiny)
 
 
@@ -44,7 +45,7 @@ def loss_of(task: Task, loss: LossConfig = AUTO, *, label_smoothing: float = 0.0
     """
     if task == "regression":
         return Loss(_regression_loss(loss, label_deviation), label_deviation)
-    gamma = loss.gamma if isinstance(loss, Focal) else 0.0
+    gamma = loss.gamma if isinstance(loss, loss_config.Focal) else 0.0
     losses: Mapping[Task, LossOfRows] = {
         "binary": lambda y, z: _sigmoid_loss(_smooth(tf.reshape(y, [-1, 1]), label_smoothing, 2), z, gamma),
         "multiclass": lambda y, z: _softmax_loss(_smooth(_one_hot(y, z), label_smoothing, z.shape[-1]), z, gamma),
@@ -55,15 +56,23 @@ def loss_of(task: Task, loss: LossConfig = AUTO, *, label_smoothing: float = 0.0
 
 def _regression_loss(loss: LossConfig, unit: float) -> LossOfRows:
     """Returns the loss of a regression, whose first column is the prediction in the label's unit."""
-    losses: Mapping[str, LossOfRows] = {
-        "squared": lambda y, z: tf.square((y - z[:, 0]) / unit),
-        "absolute": lambda y, z: tf.abs((y - z[:, 0]) / unit),
-        "huber": lambda y, z: _huber((y - z[:, 0]) / unit, loss.delta if isinstance(loss, Huber) else 1.0),
-        "poisson": lambda y, z: _deviance(y / unit, z[:, 0] / unit),
-        "log_normal": lambda y, z: tf.square(_logarithm(y) - _logarithm(z[:, 0])),
-        "quantile": lambda y, z: tf.reduce_mean(pinball((y[:, None] - z[:, 1:]) / unit, levels_of(loss)), axis=1),
+
+    def squared(y: tf.Tensor, z: tf.Tensor) -> tf.Tensor:
+        return tf.square((y - z[:, 0]) / unit)
+
+    delta = loss.delta if isinstance(loss, loss_config.Huber) else 1.0
+    losses: Mapping[type, LossOfRows] = {
+        loss_config.Auto: squared,
+        loss_config.Squared: squared,
+        loss_config.Absolute: lambda y, z: tf.abs((y - z[:, 0]) / unit),
+        loss_config.Huber: lambda y, z: _huber((y - z[:, 0]) / unit, delta),
+        loss_config.Poisson: lambda y, z: _deviance(y / unit, z[:, 0] / unit),
+        loss_config.LogNormal: lambda y, z: tf.square(_logarithm(y) - _logarithm(z[:, 0])),
+        loss_config.Quantile: lambda y, z: tf.reduce_mean(
+            pinball((y[:, None] - z[:, 1:]) / unit, levels_of(loss)), axis=1
+        ),
     }
-    return losses["squared" if loss.kind == "auto" else loss.kind]
+    return losses[type(loss)]
 
 
 def _huber(error: tf.Tensor, delta: float) -> tf.Tensor:

@@ -202,8 +202,8 @@ def check_columns_of_files(loaded: Loaded) -> Iterator[Finding]:
 def _split_keys(loaded: Loaded) -> Keys:
     if loaded.config.data.source.given_splits:
         return _PATH
-    field = {"hash": "ratios", "random": "ratios", "stratified": "ratios", "time": "until", "column": "values"}
-    return ("data", "split", field[loaded.config.data.split.method])
+    fields = type(loaded.config.data.split).model_fields
+    return ("data", "split", next(key for key in ("ratios", "until", "values") if key in fields))
 
 
 def columns_read(loaded: Loaded) -> Iterator[tuple[Keys, str]]:

@@ -18,8 +18,8 @@ ADDED = (
     ("trainer/loss_config.py", "    Auto | Squared", "    Cubed |\n"),
     (
         "trainer/models/losses.py",
-        '        "huber": ',
-        '        "cubed": lambda y, z: tf.pow(tf.abs(y - z[:, 0]) / unit, 3.0),\n',
+        "        loss_config.Huber: ",
+        "        loss_config.Cubed: lambda y, z: tf.pow(tf.abs(y - z[:, 0]) / unit, 3.0),\n",
     ),
 )
 YAML = """
