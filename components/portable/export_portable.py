@@ -2,11 +2,13 @@
 
 model.tflite or model.onnx   the network and the answer of its task, from transformed features
 preprocessing.json           the steps from raw columns to these features, their constants and tables; the classes
-preprocess.py                the function that computes the steps with NumPy alone
+preprocess.py                what computes the steps with NumPy alone: the modules of `steps` and `preprocess` in one
 """
 
+import inspect
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -21,6 +23,7 @@ import tensorflow as tf
 from fullpass.base.errors import UserError
 from fullpass.components.portable import preprocess
 from fullpass.components.portable.read_graph import GraphReader
+from fullpass.components.portable.steps import array_steps, elements, farmhash, number_steps, text_steps
 from fullpass.components.predict.exported import Exported
 from fullpass.preprocessing.apply.transform_graph import concrete_function
 from fullpass.preprocessing.columns.raw_columns import RawColumn
@@ -135,7 +138,17 @@ def _write_preprocessing(
         "steps": steps,
     }
     (folder / "preprocessing.json").write_text(json.dumps(content), encoding="utf-8")
-    shutil.copyfile(preprocess.__file__, folder / "preprocess.py")
+    (folder / "preprocess.py").write_text(standalone_source(), encoding="utf-8")
+
+
+def standalone_source() -> str:
+    """Returns the source of `preprocess.py` behind that of the modules it imports: one file that needs NumPy alone."""
+    parts = [
+        inspect.getsource(module) for module in (elements, farmhash, number_steps, array_steps, text_steps, preprocess)
+    ]
+    return "\n\n".join(
+        [f'"""{preprocess.__doc__}"""', *(re.sub(r"(?m)^from fullpass\..*\n", "", part) for part in parts)]
+    )
 
 
 def _litert(function: Any, keys: Mapping[str, str], path: Path) -> Run:

@@ -9,9 +9,16 @@ import tensorflow as tf
 
 from fullpass.base.errors import UserError, listed
 from fullpass.components.portable import preprocess
+from fullpass.components.portable.re2 import python_pattern, python_template
 from fullpass.preprocessing.columns.outputs import input_name
 
 _TABLE = "LookupTableFindV2"
+_REGEX = {
+    "RegexFullMatch": "RegexFullMatch",
+    "StaticRegexFullMatch": "RegexFullMatch",
+    "StaticRegexReplace": "RegexReplace",
+}
+"""Operation with a regular expression -> its step."""
 _SAME = ("Identity", "EnsureShape", "StopGradient")
 """Operations that return their input."""
 Step = tuple[str, list[str], list[str], dict[str, Any]]
@@ -80,13 +87,13 @@ class GraphReader:
                 continue
             seen.add(operation.name)
             pending += [tensor.op for tensor in operation.inputs]
-            if operation.type not in (*preprocess.STEPS, *_SAME, "Const", "Placeholder", _TABLE):
-                unknown.add(operation.type)
-            if "Regex" in operation.type and "pattern" in operation.node_def.attr:
+            if operation.type in _REGEX:
                 try:
-                    preprocess.expression(operation.get_attr("pattern").decode())
+                    python_pattern(_pattern(operation))
                 except re.error:
-                    unknown.add(f"the regular expression {operation.get_attr('pattern').decode()}")
+                    unknown.add(f"the regular expression {_pattern(operation)}")
+            elif operation.type not in (*preprocess.STEPS, *_SAME, "Const", "Placeholder", _TABLE):
+                unknown.add(operation.type)
         return sorted(unknown)
 
     def _read(self, tensor: tf.Tensor) -> str:
@@ -113,15 +120,20 @@ class GraphReader:
             return
         options = _options(operation)
         inputs = [self._names[tensor.name] for tensor in operation.inputs if tensor.dtype != tf.resource]
+        kind = _REGEX.get(operation.type, operation.type)
+        if operation.type in _REGEX:
+            inputs = inputs[:1]
+            options["pattern"] = python_pattern(_pattern(operation))
+            options["rewrite"] = python_template(options.get("rewrite", ""))
         if operation.type == _TABLE:
             options = {"table": self._table(operation)}
         elif all(name in self._values for name in inputs):
             with np.errstate(all="ignore"):
-                made = preprocess.STEPS[operation.type](*[self._values[name] for name in inputs], **options)
+                made = preprocess.STEPS[kind](*[self._values[name] for name in inputs], **options)
             for name, value in zip(outputs, made if isinstance(made, list) else [made], strict=True):
                 self._constant(name, np.asarray(value))
             return
-        self.steps.append((operation.type, inputs, outputs, options))
+        self.steps.append((kind, inputs, outputs, options))
 
     def _constant(self, name: str, value: np.ndarray) -> None:
         """Adds a constant; constants need not be computed for each row."""
@@ -155,6 +167,13 @@ class GraphReader:
                 kept.append(step)
                 needed |= set(step[1])
         return kept[::-1]
+
+
+def _pattern(operation: tf.Operation) -> str:
+    """Returns the regular expression of an operation: an attribute, or a constant input."""
+    if "pattern" in operation.node_def.attr:
+        return operation.get_attr("pattern").decode()
+    return tf.get_static_value(operation.inputs[1]).item().decode()
 
 
 def _options(operation: tf.Operation) -> dict[str, Any]:

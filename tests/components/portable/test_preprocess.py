@@ -8,7 +8,10 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fullpass.components.portable.preprocess import STEPS, expression, fingerprint
+from fullpass.components.portable.export_portable import standalone_source
+from fullpass.components.portable.preprocess import STEPS
+from fullpass.components.portable.re2 import python_pattern, python_template
+from fullpass.components.portable.steps.farmhash import farm_fingerprint
 from fullpass.preprocessing.expressions.number_text import number_text
 
 _FLOATS = np.array([[0.5, -2.0, 3.0], [np.nan, 1e9, -0.25]], np.float32)
@@ -24,8 +27,6 @@ CASES = [
     ("LowerBound", [np.array([[1.0, 2.0, 2.0, 5.0]]), np.array([[0.0, 2.0, 9.0]])], {"out_type": np.int64}),
     ("UpperBound", [np.array([[1.0, 2.0, 2.0, 5.0]]), np.array([[0.0, 2.0, 9.0]])], {"out_type": np.int64}),
     ("Round", [np.array([0.5, 1.5, -2.5])], {}),
-    ("StaticRegexFullMatch", [_TEXTS], {"pattern": r"[A-Z].*"}),
-    ("StaticRegexReplace", [_TEXTS], {"pattern": r"(\d+)\.0", "rewrite": r"<\1>", "replace_global": False}),
     ("StringJoin", [_TEXTS, _TEXTS[::-1].copy()], {"separator": "|"}),
     ("StringLower", [_TEXTS[:4]], {"encoding": "utf-8"}),
     ("StringStrip", [_TEXTS], {}),
@@ -78,6 +79,15 @@ def test_a_step_is_the_operation_of_its_name(name, inputs, options):
         assert left.dtype.kind == right.numpy().dtype.kind
 
 
+def test_the_written_file_has_all_steps_and_imports_numpy_alone():
+    source = standalone_source()
+    imported = {name.partition(" ")[0] for name in re.findall(r"(?m)^(?:import|from) (.*)", source)}
+    assert imported == {"functools", "json", "numpy", "pathlib", "re", "struct"}
+    written = {}
+    exec(compile(source, "preprocess.py", "exec"), written)
+    assert written["STEPS"].keys() == STEPS.keys() and written["farm_fingerprint"](b"") == farm_fingerprint(b"")
+
+
 def _dst(options):
     return {"DstT": options["DstT"]} if "DstT" in options else {}
 
@@ -87,7 +97,15 @@ def test_texts_have_the_fingerprint_of_tensorflow():
     texts = [drawn.bytes(length) for length in [*range(140), 192, 256, 257, 1000]]
     buckets = 2**62 + 1
     expected = tf.strings.to_hash_bucket_fast(tf.constant(texts), buckets).numpy().tolist()
-    assert [fingerprint(text) % buckets for text in texts] == expected
+    assert [farm_fingerprint(text) % buckets for text in texts] == expected
+
+
+def fits(texts, pattern):
+    return STEPS["RegexFullMatch"](texts, python_pattern(pattern))
+
+
+def replaced(texts, pattern, rewrite, **options):
+    return STEPS["RegexReplace"](texts, python_pattern(pattern), python_template(rewrite), **options)
 
 
 LIKES = ("1 234,5 €", "$1,234.5", "1'234.5", "1234.5 µm")
@@ -106,12 +124,12 @@ WRITTEN = (
 def test_written_numbers_are_read_as_in_the_graph(like):
     read = number_text(like)
     texts = np.array([text.encode() for text in WRITTEN], object)
-    fits = STEPS["StaticRegexFullMatch"](texts, read.pattern)
-    np.testing.assert_array_equal(fits, tf.strings.regex_full_match(texts.tolist(), read.pattern))
-    assert fits.any()
+    found = fits(texts, read.pattern)
+    np.testing.assert_array_equal(found, tf.strings.regex_full_match(texts.tolist(), read.pattern))
+    assert found.any()
     expected = tf.constant(texts.tolist())
     for pattern, rewrite in read.replacements:
-        texts = STEPS["StaticRegexReplace"](texts, pattern, rewrite)
+        texts = replaced(texts, pattern, rewrite)
         expected = tf.strings.regex_replace(expected, pattern, rewrite)
     np.testing.assert_array_equal(texts, expected)
 
@@ -120,6 +138,7 @@ PATTERNS = (
     "(.)", r"(\C*)a\C*", "([^a])", r"(\s*)", r"([\s\d]+)", r"(\S\D)", r"\b(\w*)", "(a*)", "()", "(?i)([k-si])",
     "(?s)(a.*)", "([\u00a0\u202f ])", "([-\u2212]?[0-9])", "(a)|b", "(a)$",
     r"^(\s)*|\s*$", "([[a])", "([&&~|-])", "(é|日)",
+    r"(\d+)\.0", "([A-Z].*)",
 )  # fmt: skip
 
 
@@ -129,13 +148,13 @@ PATTERNS = (
 def test_a_regular_expression_fits_any_text_as_in_tensorflow(texts, pattern, every):
     cells = np.array([text.encode() for text in texts] + [b"\xff", b"a\xc3"], object)
     expected = tf.raw_ops.StaticRegexReplace(input=cells, pattern=pattern, rewrite=r"<\1\\>", replace_global=every)
-    found = STEPS["StaticRegexReplace"](cells, pattern, r"<\1\\>", replace_global=every)
+    found = replaced(cells, pattern, r"<\1\\>", replace_global=every)
     np.testing.assert_array_equal(found, expected)
     expected = tf.strings.regex_full_match(cells.tolist(), pattern)
-    np.testing.assert_array_equal(STEPS["StaticRegexFullMatch"](cells, pattern), expected)
+    np.testing.assert_array_equal(fits(cells, pattern), expected)
 
 
 @pytest.mark.parametrize("pattern", [r"[^\pL]", "[[:alpha:]]", "a(?i)b", r"[\D]", "(?U)a*"])
 def test_an_expression_without_a_translation_is_refused(pattern):
     with pytest.raises(re.error):
-        expression(pattern)
+        python_pattern(pattern)

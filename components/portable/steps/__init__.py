@@ -1,0 +1,1 @@
+"""The steps of the preprocessing of a portable model, by family, with NumPy alone."""
