@@ -128,6 +128,7 @@ class SeveralModels(_Network):
 SMALL_NETWORK = WideDeep(kind="wide_deep", hidden=(32,), dropout=0.2)
 """A network for few rows."""
 SMALL_UP_TO = 1_500
+"""The most train rows of a small network and of folds: a fifth of more rows judges models well enough."""
 
 
 def auto_network(train_rows: int) -> WideDeep:

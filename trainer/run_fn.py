@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from tfx.components.trainer.fn_args_utils import FnArgs
 
 _COMPARED_ROWS = 16
+"""Rows on which the portable network must equal the trained one."""
 _LOG = logging.getLogger(__name__)
 
 

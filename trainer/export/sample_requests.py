@@ -22,6 +22,7 @@ from fullpass.trainer.records.record_files import record_batches
 SAMPLE_FILE = "sample_examples.tfrecord"
 """File in the folder of a transform graph: serialized raw examples of the eval split."""
 SAMPLE_ROWS = 10
+"""Sample requests of an export."""
 
 Row = dict[str, Any]
 """Raw column -> number, text, bytes that are not UTF-8, a list of these, or None where missing."""

@@ -22,13 +22,17 @@ from fullpass.trainer.models.tasks import headed
 from fullpass.trainer.models.weight_semantics import Network
 
 _STEP = 1e-3
+"""Difference of weights with which the optimizer measures a slope."""
 _MIN_ROWS = 20
+"""Rows that weights are chosen on at least."""
 _PRIOR = 5.0
 """The cost of the squared distance from equal weights, in rows. The validation rows also ended the training of trees
 and network, so they flatter them; without a cost the weights of small tables lose 0.3 % more."""
-_NETWORK_SHARE, _NETWORK_PRIOR = 0.2, 60.0
-"""With folds, the share that the network is drawn to, and by how many rows. The validation rows ended its training, so
-they flatter it, but not the other models."""
+_NETWORK_SHARE = 0.2
+"""With folds, the share that the network is drawn to. The validation rows ended its training, so they flatter it, but
+not the other models."""
+_NETWORK_PRIOR = 60.0
+"""The cost of the squared distance from that share, in rows."""
 _LEAST = 0.05
 """A model of less weight is left out."""
 

@@ -24,7 +24,11 @@ from fullpass.trainer.models.tasks import HEAD, probabilities_of
 from fullpass.trainer.models.weight_semantics import Network
 
 _BEYOND_CHANCE = 2.0
+"""Standard errors that a gain must exceed: about 95 % confidence."""
 _BINS = 10
+"""Groups of the calibration error."""
+_ITERATIONS = 200
+"""Steps of the optimizer at most, for one or two numbers."""
 _LARGEST = 10.0
 """The largest factor by which logits are scaled up or down."""
 
@@ -134,7 +138,7 @@ def _least_loss(logits: np.ndarray, labels: np.ndarray, weights: np.ndarray, tas
         return float(np.average(_losses(correction(of)(logits), targets, task, smoothing), weights=weights))
 
     start = np.zeros(2 if task == "binary" else 1)
-    return correction(optimize.minimize(loss, start, method="Nelder-Mead", options={"maxiter": 200}).x)
+    return correction(optimize.minimize(loss, start, method="Nelder-Mead", options={"maxiter": _ITERATIONS}).x)
 
 
 def platt_targets(labels: np.ndarray) -> np.ndarray:

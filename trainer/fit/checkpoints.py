@@ -18,8 +18,11 @@ from fullpass.trainer.config import CheckpointConfig
 from fullpass.trainer.records.record_files import fingerprint_of
 
 _MIN_SECONDS = 10.0
+"""Seconds between checkpoints at least with `every_seconds: auto`."""
 _SHARE_OF_TIME = 0.01
+"""Share of the training that checkpoints may take with `every_seconds: auto`."""
 _OLD_SECONDS = 14 * 24 * 3600.0
+"""Age from which checkpoints of other trainings are removed: nobody resumes these."""
 _SUMS = ("loss", "weight")
 
 

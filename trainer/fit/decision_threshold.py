@@ -9,7 +9,10 @@ import numpy as np
 from fullpass.trainer.decision_config import DecisionConfig
 
 _LOG = logging.getLogger(__name__)
-_RESAMPLES, _TAIL = 200, 0.025
+_RESAMPLES = 200
+"""Bootstrap samples of the interval of a threshold."""
+_TAIL = 0.025
+"""Share of the samples on each side of a 95 % interval."""
 
 
 def choose_threshold(

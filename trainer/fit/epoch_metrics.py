@@ -26,6 +26,7 @@ Sums = dict[str, tf.Tensor]
 """Statistic -> its sum over examples, float32."""
 
 _BINS = 4096
+"""Bins of the scores with which an epoch's AUC is measured; rows in one bin count as equal."""
 
 
 def monitored(task: Task, loss: LossConfig) -> str:

@@ -31,11 +31,14 @@ Report = Callable[[int, int, str, str, float | None], None]
 OnEpoch = Callable[[int, dict[str, float]], None]
 """Is called with the number of an epoch, from 1, and its metrics; those of the validation rows begin with `val_`."""
 
-# The target duration of a call on the device with `steps_per_execution: auto`; after it Python checks the clock.
 _SECONDS_PER_CALL = 0.5
+"""The target duration of a call on the device with `steps_per_execution: auto`; after it Python checks the clock."""
 _FIRST_CALL = 20
+"""Updates of the first call, whose duration is unknown."""
 _LONGEST_CALL = 2000
+"""Updates of a call at most, whatever they take: a stop signal waits for its end."""
 _MAX_NAMES = 10
+"""Features that an error names at most."""
 _DIVERGED = "so training diverged: lower training.learning_rate, or set training.clip_norm (1.0, say)."
 
 

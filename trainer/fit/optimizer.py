@@ -10,9 +10,15 @@ from fullpass.trainer.config import TrainingConfig
 from fullpass.trainer.internals.keras_internals import adam_moments
 
 _REDUCTIONS = 2
+"""How often the learning rate is reduced while the validation rows do not improve."""
 _REDUCTION_FACTOR = 0.2
-_MOST_IMAGES, _BATCH_PIXELS = 128, 2 << 20
-_USUAL, _ON_TABLES = 1e-3, 3e-3
+_MOST_IMAGES = 128
+"""Images of a batch at most; `_BATCH_PIXELS` limits its memory."""
+_BATCH_PIXELS = 2 << 20
+_USUAL = 1e-3
+"""The learning rate of `auto`; Adam's default (Kingma and Ba, 2015)."""
+_ON_TABLES = 3e-3
+"""The same for networks of tables with adam and adamw."""
 
 
 class Adam(keras.optimizers.Adam):

@@ -16,11 +16,19 @@ from fullpass.trainer.models.model_inputs import apply_model
 from fullpass.trainer.models.weight_semantics import Network
 from fullpass.trainer.records.blocks import dense
 
-_BATCH, _IMAGES = 8192, 1024
+_BATCH = 8192
+"""Rows of a call of the network at most."""
+_IMAGES = 1024
+"""The same with images."""
 _BATCH_BYTES = 8 << 20
-_PIXELS, _MIN_ROWS = 16 << 20, 100
+"""Bytes of features of a call at most."""
+_PIXELS = 16 << 20
+"""Pixels of all sampled rows at most, but of no fewer than `_MIN_ROWS`."""
+_MIN_ROWS = 100
 _MAX_BYTES = 64 << 20
+"""Bytes of all sampled rows at most, as a split stores them."""
 _REACH = 1.96
+"""Half the width of a 95 % interval of the normal distribution, in standard errors."""
 
 
 @dataclass(frozen=True, eq=False)

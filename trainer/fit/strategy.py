@@ -12,7 +12,9 @@ from fullpass.trainer.config import TrainingConfig
 from fullpass.trainer.fit.worker_cluster import WorkerCluster, read_cluster, wait_for_workers
 
 _TENSOR_CORES = (7, 0)
+"""NVIDIA's compute capability from which float16 is faster than float32 (Volta)."""
 _BFLOAT16_CORES = (8, 0)
+"""That from which bfloat16 is, too (Ampere); it needs no loss scaling."""
 
 
 def choose_strategy(config: TrainingConfig, model: str = "wide_deep") -> tf.distribute.Strategy:

@@ -15,6 +15,7 @@ VARIABLE = "TF_CONFIG"
 _EXAMPLE = '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}'
 _ROLES = ("chief", "worker")
 _POLL_SECONDS = 0.2
+"""Wait between two looks for the other workers."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ Decode = Callable[[tf.Tensor], Block]
 """Serialized examples, string [rows] -> the transformed features of these rows."""
 
 _BLOCK_PIXELS = 2 << 20
+"""Pixels that are decoded together at most."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,6 +29,7 @@ from fullpass.trainer.records.blocks import (
 from fullpass.trainer.records.record_files import read_records
 
 STREAM_SHUFFLE_ROWS = 100_000
+"""Rows of the buffer that a stream without a cache is shuffled in."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +80,9 @@ Windows = Callable[[tf.Tensor, tf.Tensor], tf.data.Dataset]
 each window but the last consists of whole batches."""
 
 _CHUNK_BYTES = 16 << 20
+"""Bytes that a call gathers at most."""
 _CHUNK_ROWS = 65_536
+"""Rows that a call gathers at most."""
 _CALLS = 2
 """The windows that are gathered in memory in parallel: few, because each takes memory and gathering is cheap."""
 

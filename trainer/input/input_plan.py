@@ -20,8 +20,13 @@ from fullpass.trainer.input.service.client import DataService, find_service
 from fullpass.trainer.records.record_files import fingerprint_of
 
 MAX_READERS = 16
-_SMALLEST_WINDOW, _LARGEST_WINDOW = 1 << 20, 256 << 20
+"""Files that are read at the same time at most with `readers: auto`."""
+_SMALLEST_WINDOW = 1 << 20
+"""Bytes of a window of shuffled rows at least."""
+_LARGEST_WINDOW = 256 << 20
+"""The same at most."""
 _LARGEST_POOL = 64 << 20
+"""Bytes of the rows that a block of the cache on disk is drawn from at most."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,9 @@ AddModelFeatures = Callable[[Block], Block]
 """Adds the features that the model computes itself to rows."""
 
 _SAMPLE_ROWS = 16
-_MAX_CALLS = 16  # readers do not supply more
+"""Rows that tell the layout of parsed rows."""
+_MAX_CALLS = 16
+"""Chunks that are parsed at the same time at most; readers do not supply more."""
 
 
 class ChunkParser:

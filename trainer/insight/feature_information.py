@@ -13,8 +13,12 @@ from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.fit.sampled_rows import SampledRows
 from fullpass.trainer.models.model_inputs import ModelInput
 
-_BINS, _LABEL_BINS = 20, 10
+_BINS = 20
+"""Bins of a number."""
+_LABEL_BINS = 10
+"""Bins of the label of a regression."""
 _ROWS_PER_VECTOR = 20
+"""Rows per distinct vector at least: with fewer, each vector is almost a row."""
 _TIES = 10
 """Repeated values without which two features of distinct numbers would be one-to-one by nature."""
 

@@ -17,13 +17,25 @@ from fullpass.trainer.models.model_inputs import inputs_by_feature
 from fullpass.trainer.models.tasks import probabilities_of
 from fullpass.trainer.models.weight_semantics import Network
 
-TRAIN_ROWS, EVAL_ROWS = 20_000, 10_000
+TRAIN_ROWS = 20_000
+"""Train rows that the simple reference learns from at most."""
+EVAL_ROWS = 10_000
+"""Eval rows that a training is explained with at most."""
 _ALMOST = 0.99
-_MOST_LEAVES, _FEWEST_ROWS = 1000, 5
-_WIDEST, _SHOWN = 64, 3
+"""Share of right answers, or of explained variance, from which a model is almost perfect."""
+_MOST_LEAVES = 1000
+"""Leaves of the tree that shows what one column alone tells; each has at least `_FEWEST_ROWS` train rows."""
+_FEWEST_ROWS = 5
+_WIDEST = 64
+"""Values per row of a column at most for such a tree."""
+_SHOWN = 3
+"""Columns that are named."""
 _MAX_IMAGES = 12
+"""Images that the report shows of wrong answers, and of right ones."""
 _SIDE = 96
+"""Pixels of a side of such an image."""
 _MAX_BYTES = 500_000
+"""Bytes of all images of the report."""
 
 
 def measure_insight(network: Network, data: TrainingData, threshold: float | None = None) -> dict[str, Any]:

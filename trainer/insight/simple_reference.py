@@ -16,7 +16,9 @@ from fullpass.trainer.models.tasks import probabilities_of
 from fullpass.trainer.models.weight_semantics import Network
 
 _GROUPS = 20
+"""Groups of the jackknife, each of which is left out once."""
 _ITERATIONS = 100
+"""Steps of the solver at most."""
 _REACH = 2.093
 """The half-width of a 95 % interval in standard errors: Student's t with 19 degrees of freedom."""
 _METRICS: Mapping[Task, tuple[str, str]] = {

@@ -9,10 +9,12 @@ from scipy import sparse
 
 from fullpass.trainer.fit.sampled_rows import SampledRows
 from fullpass.trainer.models.model_inputs import ModelInput
+from fullpass.trainer.records.blocks import IMAGE_RANK
 
 FARTHEST = 10.0
 """The largest distance of a number from its mean, in deviations; a number farther out is clipped."""
-_IMAGE_RANK, _MAX_PIXELS = 4, 16
+_MAX_PIXELS = 16
+"""Pixels of a side of an image at most, of which each is a column."""
 
 
 class Design:
@@ -73,7 +75,7 @@ def _flat(values: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def _thinned(values: np.ndarray) -> np.ndarray:
     """Returns numbers unchanged, and images subsampled."""
-    if values.ndim < _IMAGE_RANK:
+    if values.ndim < IMAGE_RANK:
         return values
     steps = [-(-side // _MAX_PIXELS) for side in values.shape[1:3]]
     return values[:, :: steps[0], :: steps[1]].astype(np.float32)

@@ -39,12 +39,23 @@ _LOG = logging.getLogger(__name__)
 _PENALTIES = (1000.0, 100.0, 10.0, 1.0, 0.1)
 """Strengths of the squared penalty to choose from, relative to the loss of all rows together."""
 _FOLDS = 5
-_MAX_ROWS, _CHOICE_ROWS = 50_000, 10_000
-"""The most rows that a model is fitted on, and that its penalty is chosen on."""
+"""Folds with which the penalty is chosen."""
+_MAX_ROWS = 50_000
+"""The most rows that a model is fitted on."""
+_CHOICE_ROWS = 10_000
+"""The most rows that its penalty is chosen on."""
 _MOST_WEIGHTS = 1 << 21
-_MOST_CELLS, _CHOICE_CELLS = 1 << 23, 1 << 21
-"""The same for values of rows other than 0 times outputs: a step of the solver takes time in proportion to them."""
-_ITERATIONS, _TOLERANCE, _LOGISTIC_TOLERANCE = 200, 1e-8, 1e-5
+"""The most weights, columns times outputs; a table with more has no linear model."""
+_MOST_CELLS = 1 << 23
+"""The most values of rows other than 0 times outputs: a step of the solver takes time in proportion to them."""
+_CHOICE_CELLS = 1 << 21
+"""The same for the rows that the penalty is chosen on."""
+_ITERATIONS = 200
+"""Steps of the solver at most."""
+_TOLERANCE = 1e-8
+"""Residual at which ridge regression ends."""
+_LOGISTIC_TOLERANCE = 1e-5
+"""Gradient at which logistic regression ends."""
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,13 @@ from fullpass.preprocessing.features.image_feature import Augment, Cnn, ImageFea
 from fullpass.trainer.models.augment_images import AugmentImages
 from fullpass.trainer.models.weight_axes import declare_axes
 
-_LARGEST_STAGE, _SMALLEST_STAGE, _MAX_STAGES = 48, 4, 4
+_LARGEST_STAGE = 48
+"""Pixels of a side of the first stage at most; larger images are halved before."""
+_SMALLEST_STAGE = 4
+"""Pixels of a side of the last stage at least."""
+_MAX_STAGES = 4
 _MOMENTUM = 0.9
+"""Of the moving mean and variance; Keras's 0.99 needs more updates than a small data set has."""
 
 
 class NormalizePixels(keras.layers.Layer):

@@ -34,6 +34,7 @@ class Loss:
 
 AUTO = loss_config.Auto()
 _MIN_LABEL = float(np.finfo(np.float32).tiny)
+"""The smallest normal float32, whose logarithm is finite."""
 
 
 def loss_of(task: Task, loss: LossConfig = AUTO, *, label_smoothing: float = 0.0, label_deviation: float = 1.0) -> Loss:

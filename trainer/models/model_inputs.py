@@ -39,6 +39,7 @@ from fullpass.trainer.models.sequence_encoders import (
 from fullpass.trainer.models.weight_axes import AxisPart, declare_axes
 
 ONE_HOT_UP_TO = 32
+"""The most ids of a feature that is one-hot with `encoding: auto`; one of more has an embedding."""
 NUMBER_WIDTH = 8
 """The width of the vector of a number with knots."""
 _NOT_FEATURES = (LABEL, EXAMPLE_WEIGHT, ROW_ID)

@@ -20,6 +20,7 @@ from fullpass.trainer.models.losses import AUTO
 HEAD = "head"
 """The name of the layer that converts the output of a network to logits, or to the unit of the label."""
 _MIN_PROBABILITY = 1e-7
+"""Probabilities are at least this far from 0 and 1, as Keras's epsilon."""
 _MIN_COUNT = 1e-6
 """What a network of counts predicts at first if all counts of train are 0."""
 LARGEST_LOGARITHM = 87.0

@@ -24,9 +24,13 @@ from fullpass.trainer.models.model_inputs import transformed_outputs
 BINS = 48
 """The maximum number of intervals between knots."""
 _ROWS = 65_536
+"""Train rows that knots are found in at most."""
 _MAX_BYTES = 256 << 20
+"""Bytes of these rows at most, as a split stores them."""
 _MIN_WIDTH = 1 / 400
+"""Smallest distance of two knots, as a share of that of the quantiles 0.05 and 0.95."""
 _BATCH_BYTES = 32 << 20
+"""Bytes of pixels that are read at once for the statistics of images."""
 
 Knots = Mapping[str, np.ndarray]
 """Transformed feature -> float32 [BINS + 1], rising; the last knot is repeated if a number has fewer."""

@@ -12,8 +12,15 @@ from fullpass.trainer.config import Module
 from fullpass.trainer.models.model_inputs import ModelInput, apply_model, keras_inputs
 
 _SHOWN = 6
-_ROWS, _LIST, _PIXEL, _FAR = 32, 4, 256, 10.0
-"""The rows of the trial, the ids of a list, the values of a pixel, and the deviation of numbers."""
+"""Inputs that an error names at most."""
+_ROWS = 32
+"""Rows of the trial."""
+_LIST = 4
+"""Ids of each list in it."""
+_PIXEL = 256
+"""Values of a pixel."""
+_FAR = 10.0
+"""Deviation of its numbers, larger than that of features, whose deviation is 1."""
 
 
 def build(inputs: Mapping[str, ModelInput], classes: int, config: Module, task: Task) -> keras.Model:

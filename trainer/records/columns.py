@@ -27,6 +27,7 @@ FOLDER = "columns"
 """The folder of the columns in the artifact of transformed examples."""
 _SPLIT_FOLDER = "Split-"
 _FORMAT = 1
+"""Version of the index of a file of columns; files of another version are not read."""
 _WHAT_TO_DO = "Training reads the examples instead. To fix the file, delete the run and run the pipeline again."
 _DTYPES = {schema_pb2.FLOAT: "float32", schema_pb2.INT: "int64"}
 _LOG = logging.getLogger(__name__)

@@ -14,6 +14,7 @@ import google_crc32c
 _LONGEST = (1 << 31) - 1
 """Bytes of the longest record: no protocol buffer message is longer."""
 _CHUNK_BYTES = 16 << 20
+"""Longer records are read in parts, so that a damaged length takes no memory."""
 
 
 def read_frames(stream: IO[bytes]) -> Iterator[bytes]:

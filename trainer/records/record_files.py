@@ -11,18 +11,23 @@ from fullpass.base.errors import UserError
 from fullpass.preprocessing.values.byte_batches import BATCH_BYTES, gather
 
 BLOCK_ROWS = 8192
+"""Rows that are read, parsed and stored together."""
 
 
 _READ_BUFFER_BYTES = 1 << 20
+"""Bytes of a read of a local file."""
 
 
-_REMOTE_BUFFER_BYTES = 8 << 20  # a request to object storage costs as much as some MiB
+_REMOTE_BUFFER_BYTES = 8 << 20
+"""Bytes of a read of a store: a request costs as much time as some MiB."""
 
 
 _READ_RUN = 1024
+"""Rows that are taken from one file before the next, so that a batch mixes several files."""
 
 
-_EMPTY_GZIP = 20  # bytes: header, no data, and the trailer
+_EMPTY_GZIP = 20
+"""Bytes of a gzip file without data: header and trailer."""
 
 
 _SHARD = re.compile(r"(?P<before>.*)-(?P<number>\d{5,})-of-(?P<of>\d{5,})(?P<after>[^/]*)", re.DOTALL)

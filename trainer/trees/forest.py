@@ -11,12 +11,15 @@ import numpy as np
 import tensorflow as tf
 
 _WORD = 32
+"""Bits of a word of a set of ids; `_WORD_BITS` is its logarithm."""
 _LARGEST = float(np.finfo(np.float32).max)
 _PADDING = -1.0
+"""`turns` of a leaf that only fills the array: no row turns left less than never."""
 _CELLS = 1 << 21
 """Leaves of all trees times rows that are processed at a time; each takes some tens of bytes of memory."""
 _WORD_BITS = 5
 _MAX_ID = 2.0**30
+"""Ids are clipped to this, which no feature has, so that a float of any size converts to int32."""
 
 
 @dataclass(frozen=True, eq=False)

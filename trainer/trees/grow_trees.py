@@ -48,8 +48,12 @@ from fullpass.trainer.trees.tree_rows import BinnedRows, bin_rows, check_memory,
 _LOG = logging.getLogger(__name__)
 _FEW_IDS = 50
 """The most ids of a feature for which it does not matter how categories are smoothed."""
-_AGAIN_ROWS, _AGAIN_TREES, _AGAIN = 100_000, 1_500, 3
-"""The most train rows with which trees grow again, and how many times: at most three, with at most 1,500 trees."""
+_AGAIN_ROWS = 100_000
+"""The most train rows with which trees grow again, which takes as long as the first time for each seed."""
+_AGAIN = 3
+"""How many times trees grow again at most."""
+_AGAIN_TREES = 1_500
+"""The most trees of all that grew again, because a prediction follows each."""
 
 
 @dataclass(frozen=True)

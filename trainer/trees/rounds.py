@@ -26,6 +26,7 @@ from fullpass.trainer.trees.tree_rows import BinnedRows
 
 _LOG = logging.getLogger(__name__)
 _MIN_OUTPUT = 1e-15
+"""Probabilities and counts are at least this, so that their logarithm is finite."""
 CATEGORIES: Sequence[Mapping[str, float]] = (
     {"cat_smooth": 5.0, "cat_l2": 1.0, "min_data_per_group": 20},
     {"cat_smooth": 50.0, "cat_l2": 10.0, "min_data_per_group": 20},
@@ -36,6 +37,7 @@ data (docs/decisions/trees.md), LightGBM's defaults neither."""
 _CELLS_OF_THREAD = 500_000
 """Minimum numbers (rows times columns) per thread: with fewer, threads wait for each other longer than they work."""
 _TRIED = (5, 5)
+"""Epochs, and epochs at most, of each entry of CATEGORIES that is tried: fifty rounds rank them."""
 ROUNDS = 10
 """Rounds per epoch; each round grows one tree per column of the output."""
 _MAX_MEASURED = 100_000

@@ -24,12 +24,20 @@ from fullpass.trainer.trees.tree_rows import Targets, batch_rows
 MAX_SCORES = 100
 """The most scores of a text; of more classes, the most frequent have one."""
 COMPONENTS = 16
+"""Columns of a text that do not depend on the label: its largest principal components."""
 _FOLDS = 5
+"""Each train row has the scores of models that learned from four fifths of the others."""
 _STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0)
+"""Factors of the squared weights in the loss to choose from; the mean weight of a row is 1."""
 _LEARNED_BYTES = 1 << 30
 """The most bytes of rows, as a split stores them, that the models learn from; of more, they learn from every n-th."""
-_TOLERANCE, _MOST_STEPS = 1e-3, 100
-_SPARE, _PASSES = 8, 4
+_TOLERANCE = 1e-3
+"""The solver ends at a residual of this share of the first one: scores are inputs, not results."""
+_MOST_STEPS = 100
+_SPARE = 8
+"""Further columns of the random basis, and `_PASSES` power iterations (Halko et al., 2011, Finding Structure with
+Randomness), with which the components of texts are exact enough to be inputs."""
+_PASSES = 4
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,9 +14,13 @@ from fullpass.trainer.input.load_split import Split
 from fullpass.trainer.input.memory import available_memory
 
 _LOG = logging.getLogger(__name__)
-_BATCH_ROWS, _BATCH_BYTES = 8192, 32 << 20
+_BATCH_ROWS = 8192
+_BATCH_BYTES = 32 << 20
+"""The most bytes of a batch with its padding."""
 _SAMPLE_ROWS = 200_000
+"""Rows that bins are found in, as in LightGBM (bin_construct_sample_cnt)."""
 _SAMPLE_BYTES = 256 << 20
+"""The most bytes of these rows, as a split stores them."""
 _ROW_BYTES = 40
 """Bytes of a row in addition to its bins: label, weight, gradients and scores of one column of the output."""
 

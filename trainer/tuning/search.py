@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from tfx.components.tuner.component import TunerFnResult
 
 _MAX_FAILURES = 10
+"""Failed trials in a row after which the search ends: its settings, not chance, are wrong."""
 _CLOCK = "clock.json"
 _EPOCHS = "training.epochs"
 

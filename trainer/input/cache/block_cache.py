@@ -29,7 +29,9 @@ from fullpass.trainer.records.blocks import Layout, Packed, join_and_free, unpac
 
 LOCK = "lock"
 _UNLOCKED_SECONDS = 3600
+"""Age from which an unfinished cache without a lock is a remnant."""
 FORMAT = 4
+"""Version of the files of a cache; those of another version are written again."""
 INDEX = "index.json"
 
 

@@ -36,8 +36,11 @@ from fullpass.trainer.records.blocks import (
 )
 
 _BLOCKS_PER_POOL = 64
+"""Blocks that the rows of a pool are scattered over at most."""
 _SMALLEST_BLOCK = 4 << 10
+"""Bytes of a block at least: a page of a disk."""
 _SPARED = 1 << 30
+"""Bytes that the cache leaves free on its disk."""
 
 
 class CacheFailed(Exception):

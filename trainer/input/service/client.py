@@ -28,7 +28,9 @@ from fullpass.trainer.records.record_files import BLOCK_ROWS, open_records
 
 VARIABLE = "FULLPASS_INPUT_SERVICE"
 _POLL_SECONDS = 0.2
+"""Wait between two looks at the service."""
 _AHEAD = 4
+"""Elements that are received before they are asked for."""
 _REMEDY = (
     "Start it with `fullpass input-service dispatcher` and `fullpass input-service worker` (docs/input.md), or remove "
     "input.service: the trainer then reads the files itself."
