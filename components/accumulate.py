@@ -17,7 +17,10 @@ from tfx.dsl.io import fileio
 _CODER = FastPrimitivesCoder()
 """Encodes states as Beam does between two steps."""
 
-_MOST_AT_ONCE, _BYTES_AT_ONCE = 64, 128 << 20
+_MOST_AT_ONCE = 64
+"""States that are merged at once at most."""
+_BYTES_AT_ONCE = 128 << 20
+"""The same in bytes, so that large states of wide tables do not fill the memory of a worker."""
 
 _State = TypeVar("_State")
 

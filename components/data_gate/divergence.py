@@ -24,9 +24,11 @@ from fullpass.components.data_gate.distribution import Distribution
 BINS = 20
 """Number of ranges that numbers are cut into. Each holds about the same number of rows of the earlier data."""
 _TOKENS = 100
+"""Values with a bin of their own at most; all others share one."""
 _LEAST_EXPECTED = 5
 """Smallest expected count of a bin of a single value (Cochran's rule)."""
 _CHANCE = 1e-4
+"""Probability with which a comparison of equal distributions exceeds its limit."""
 MISSING, OTHER = "missing", "other values"
 
 

@@ -10,6 +10,7 @@ from fullpass.components.data_gate.config import Policy
 from fullpass.components.data_gate.divergence import Divergence
 
 _WORST = 3
+"""Findings that a summary names."""
 
 
 @dataclass(frozen=True)

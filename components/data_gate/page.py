@@ -11,6 +11,7 @@ from fullpass.components.pages.charts import paired_bars
 from fullpass.components.pages.render import render_page
 
 _SHOWN_BINS = 12
+"""Bins of a chart at most: those whose share moved most."""
 
 
 @dataclass(frozen=True)

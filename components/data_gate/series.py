@@ -45,8 +45,11 @@ _SKETCHED = 4096
 _LONGEST_TOKEN = 256
 """Longest token, in bytes. Its beginning and a digest replace a longer token, which keeps documents out of sketches."""
 _BEGINNING = 64
+"""Bytes of a longer token that are kept."""
 _SKETCH_ERROR = 5e-4
+"""Largest error of the rank of a quantile, as a share of the rows: small beside a range of 1/20 of them."""
 _MOST_ROWS = 1 << 32
+"""Rows for which the sketch keeps this error."""
 
 
 class NumberSketch:

@@ -22,7 +22,9 @@ from fullpass.components.data_gate.series import SeriesSource
 from fullpass.components.data_gate.summary_entries import Entry, parse_entries
 
 _VERSION = 1
+"""Version of the form of a summary; those of another version are computed again."""
 _VERSIONS = 4
+"""Summaries of one span that are kept, one for each of its newest declarations."""
 
 
 @dataclass(frozen=True)

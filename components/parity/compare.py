@@ -10,7 +10,9 @@ from fullpass.base.errors import UserError
 from fullpass.base.json_text import to_json_text
 
 SHOWN_MISMATCHES = 3
+"""Rows that are shown per feature."""
 DEFAULT_RTOL = 1e-5
+"""Relative difference that is accepted by default."""
 FLOAT32_STEP = 2.0**-23
 """The relative distance of two adjacent float32 numbers."""
 ROUNDING_STEPS = 1e4

@@ -42,6 +42,7 @@ SPLIT = "eval"
 _PROBED_ROWS = 64
 """Number of rows from which the batch size is estimated."""
 MOST_ROWS = 16_384
+"""Rows of a batch at most."""
 BATCH_BYTES = 64 << 20
 """Approximate size of a batch in one path, serialized plus decoded."""
 

@@ -21,6 +21,7 @@ from fullpass.components.serving_check.tensorflow_process import run_program
 
 _PROBE = Path(__file__).with_name("probe.py")
 _TIMEOUT_SECONDS = 600
+"""Time after which a model that does not answer fails the check."""
 
 
 @component

@@ -20,11 +20,16 @@ _FORBIDDEN = (
     "fullpass tfx tfx_bsl tensorflow_transform tensorflow_data_validation tensorflow_model_analysis apache_beam "
     "keras tf_keras pydantic"
 )
-_SINGLE_CALLS, _BATCH_CALLS = 200, 5
+_SINGLE_CALLS = 200
+"""Calls with one row that are measured."""
+_BATCH_CALLS = 5
+"""Calls with many rows that are measured."""
 _ENOUGH_SECONDS = 1.0
 """A slow model answers fewer calls, until they have taken this long."""
 _BATCH_ROWS = 1000
+"""Rows of such a call at most."""
 _BATCH_BYTES = 32 << 20
+"""Bytes of such a call at most, as JSON lines."""
 
 
 def main(directory: Path) -> dict[str, Any]:

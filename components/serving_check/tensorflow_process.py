@@ -24,6 +24,7 @@ from typing import NamedTuple
 from fullpass.base.processes import end_with_parent, flush_streams
 
 _MESSAGE_BYTES = 1 << 16
+"""Longest message of the process: a command and its arguments."""
 _LIBRARIES = ("fullpass", "keras", "tfx", "apache_beam", "tensorflow_transform", "tfx_bsl")
 """What a program must not see; a process that has imported one of the last three, with C++ code, is not prepared."""
 

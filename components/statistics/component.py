@@ -29,6 +29,7 @@ from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.input.raw_examples import RawExamples, raw_dtypes
 
 BATCH_ROWS = 16_384
+"""Rows that are counted at once."""
 _SPLIT = "split"
 
 

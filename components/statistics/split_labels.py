@@ -15,6 +15,7 @@ from fullpass.components.ingest.splitting.label_balance import Imbalance, uneven
 from fullpass.preprocessing.features.label import Label
 
 _SHOWN = 5
+"""Classes that a sentence names at most."""
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ _COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd")
 _ENDING, _TOKENS = ".accumulators", ".tokens"
 _USES = "uses.json"
 _ENCODINGS = 4
+"""Version of the encoded states; states of another version are computed again."""
 _LIBRARIES = ("tensorflow", "tensorflow-transform", "tfx-bsl", "numpy", "pyarrow")
 
 

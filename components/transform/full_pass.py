@@ -37,6 +37,7 @@ from fullpass.trainer.records.columns import ColumnFile, publish_columns
 
 SAMPLED_SPLIT = "eval"
 _FILE_BYTES = 8 << 20
+"""Bytes of a file of transformed columns from which the next one begins."""
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 

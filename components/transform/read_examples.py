@@ -19,6 +19,7 @@ from fullpass.trainer.input.raw_examples import RawExamples
 
 ANALYZED_SPLIT = "train"
 _BYTES_WITH_TEXTS = 4 << 20
+"""Bytes of a batch if there are texts, whose tokens take several times the memory of the text."""
 
 _DTYPES = {schema_pb2.FLOAT: tf.float32, schema_pb2.INT: tf.int64, schema_pb2.BYTES: tf.string}
 

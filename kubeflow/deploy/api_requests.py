@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from kfp_server_api import ApiClient
 
 _PAGE = 100
+"""Items of a page of a list."""
 _LOG_LENGTH = 2**16
+"""Characters of the end of a log that are read."""
 _TIMEOUT = (10, 120)
 """Timeouts in seconds: for connecting, and between two parts of a response."""
 

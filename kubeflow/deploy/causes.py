@@ -18,7 +18,9 @@ from fullpass.kubeflow.kfp_internals import argo_paths, pod_names, templates
 from fullpass.kubeflow.protocol import FAILURE, Json
 
 _MOST_PODS = 20
+"""Containers whose logs are read at most."""
 _MOST_LINES = 5
+"""Lines of the end of a log that are shown."""
 
 _ATTEMPT = re.compile(r"\((\d+)\)$")
 _OF_PROGRAM = re.compile(r"(?:\w+: )?Error \(exit code \d+\)(?:: )?")

@@ -25,6 +25,7 @@ LOGIN = (
     "session (FULLPASS_KUBEFLOW_COOKIE or FULLPASS_KUBEFLOW_COOKIE_FILE)."
 )
 _MAX_SHOWN = 2_000
+"""Characters of a server's message that an error shows."""
 _BY_STATUS = {
     401: f"{{host}} requires authentication. {LOGIN}",
     403: "not allowed at {host}. In a multi-user installation give the namespace of your profile (--namespace), and "

@@ -19,8 +19,11 @@ Say = Callable[[str], None]
 
 ENDED = ("SUCCEEDED", "FAILED", "CANCELED", "SKIPPED")
 _POLL_SECONDS = 5.0
+"""Wait between two looks at a run."""
 _PATIENCE_SECONDS = 600
+"""Time for which the API may be away: a restart of its pod takes less."""
 _STUCK_SECONDS = 300
+"""Time after which a pending pod is named: an image is pulled in less."""
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ WINDOW_FILE = "window.json"
 _SPANS_AT_ONCE = 30
 """Number of spans in one pass of Ingest; finished passes are kept if a later pass fails."""
 _TRANSFERS = 8
+"""Files that are copied from or to a store at the same time: each waits for the network."""
 
 
 @dataclass(frozen=True)

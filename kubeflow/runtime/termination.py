@@ -26,7 +26,8 @@ from fullpass.pipeline.running.execution import failure
 LOG_VARIABLE = "FULLPASS_TERMINATION_LOG"
 """Environment variable with the path of the file, if a pod's terminationMessagePath is not the default."""
 _USUAL_LOG = "/dev/termination-log"
-_MOST_BYTES = 4096  # Kubernetes truncates longer messages.
+_MOST_BYTES = 4096
+"""Longest termination message; Kubernetes truncates longer ones."""
 _STOPPED = "stopped: the pod received SIGTERM (deadline, eviction, or the run was terminated)."
 
 ATTEMPT_VARIABLE = "FULLPASS_ATTEMPT"

@@ -35,7 +35,9 @@ from fullpass.kubeflow.runtime.worker_entrypoint import JOB, PORT, WORKERS, outp
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _POLL_SECONDS = 5.0
+"""Wait between two looks at the Job."""
 _TIMEOUT = (10, 60)
+"""Timeouts in seconds: for connecting, and between two parts of a response."""
 COMMAND = ("python", "-P", "-m", "fullpass.kubeflow.runtime.worker_entrypoint")
 QUEUE = "kueue.x-k8s.io/queue-name"
 """Label of a Job with the queue that admits it."""
@@ -43,6 +45,7 @@ _NO_SIDECAR = {"sidecar.istio.io/inject": "false"}
 """Annotation that Kubeflow sets on every pod of a run: profiles inject a proxy, which outlives the work and separates
 the workers."""
 _TTL_SECONDS = 3600
+"""Time for which Kubernetes keeps an ended Job that its launcher could not delete."""
 
 
 def main() -> None:

@@ -23,11 +23,18 @@ from fullpass.preprocessing.analysis.token_files import (
     write_buckets,
 )
 
-MAX_TOKENS_IN_MEMORY, MAX_BYTES_IN_MEMORY = 1 << 20, 64 << 20
+MAX_TOKENS_IN_MEMORY = 1 << 20
+"""Distinct tokens of a state from which it is a file."""
+MAX_BYTES_IN_MEMORY = 64 << 20
+"""The same in bytes."""
 _FILE = b"file of token counts"
 _ORDER = [("count", "descending"), ("token", "descending")]
 _MERGED_ROWS = 1 << 20
-_FEWEST_ROWS, _MOST_ROWS = 1 << 10, 1 << 16
+"""Rows of all sorted parts that a merge holds in memory."""
+_FEWEST_ROWS = 1 << 10
+"""Rows of one part that it holds at least."""
+_MOST_ROWS = 1 << 16
+"""Rows of one part that it holds at most."""
 
 
 @dataclass

@@ -23,6 +23,7 @@ import tensorflow as tf
 from fullpass.base.errors import UserError
 
 BUCKETS = 1024
+"""Sections of a file, by the hash of the token: files are summed section by section."""
 TOKENS = pa.schema({"token": pa.large_binary(), "count": pa.int64()})
 READ_BYTES = 32 << 20
 """Neighboring buckets are read together up to this total size over all files; a larger bucket is read alone."""

@@ -21,6 +21,7 @@ from fullpass.preprocessing.apply.stable_ids import NO_TOKEN
 from fullpass.preprocessing.internals.tft_internals import PTransformAnalyzer
 
 _LINES_AT_ONCE = 1 << 16
+"""Tokens that are written in one call."""
 
 Arrange = Callable[[list[bytes]], Iterable[bytes]]
 """Tokens, the most frequent first -> tokens in id order."""

@@ -14,6 +14,7 @@ _AT_THE_SAME_TIME = 16
 _JPEG_RATIOS = (2, 4, 8)
 """Factors by which the JPEG decoder can shrink an image."""
 _LUMINANCE = (0.299, 0.587, 0.114)
+"""Weights of red, green and blue in gray (ITU-R BT.601)."""
 
 
 def image(name: str, feature: ImageFeature, columns: Columns) -> dict[str, tf.Tensor]:

@@ -17,6 +17,7 @@ LONGEST_PIECE = 16
 MOST_WORDS = 100_000
 """Number of words, the most frequent ones, that pieces are learned from."""
 _COVERED = 0.9995
+"""Share of all characters of the text that the alphabet covers, as SentencePiece's default."""
 _UNKNOWN = LONGEST_PIECE  # The length of text that is not a piece: too long for any pair.
 
 Pair = tuple[str, str]

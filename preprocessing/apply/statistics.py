@@ -22,6 +22,7 @@ from fullpass.preprocessing.internals.tft_internals import (
 )
 
 _NO_WEIGHT = 1e-30
+"""Weight of the value that pads a batch: too little to move a quantile, and a sketch takes no 0."""
 # Deviations below this share of the mean are rounding errors of a constant column. Dividing by them would blow up any
 # other value.
 _ROUNDING = 1e-9
