@@ -1,6 +1,7 @@
 """A copy of the source, changed by a test, and what its code answers: for tests that add a format, a loss and so on."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,29 @@ def copy_source(folder: Path) -> Path:
     """Copies the source into a folder, and returns the folder of the copied package `fullpass`."""
     ignore = shutil.ignore_patterns("__pycache__")
     return Path(shutil.copytree(REPOSITORY / "fullpass", folder / "fullpass", ignore=ignore))
+
+
+def follow_page(source: Path, page: str, section: str) -> set[str]:
+    """Makes the changes of a section of a page of docs/ on a copied source, and returns the files that they touch.
+
+    The first line of a code block names its language and the file. A `diff` has lines to find once, to add (+) and to
+    remove (-); any other block is a whole file.
+    """
+    text = (REPOSITORY / "docs" / page).read_text(encoding="utf-8").partition(f"\n## {section}")[2]
+    blocks = re.findall(r"^```(\w+) (\S+)\n(.*?)^```$", text.partition("\n## ")[0], re.MULTILINE | re.DOTALL)
+    for language, name, block in blocks:
+        if language == "diff":
+            _apply_diff(source / name, block.splitlines())
+        else:
+            (source / name).write_text(block, encoding="utf-8")
+    return {name for _, name, _ in blocks}
+
+
+def _apply_diff(path: Path, lines: Sequence[str]) -> None:
+    before, after = ("\n".join(line[1:] for line in lines if line[0] != mark) for mark in "+-")
+    text = path.read_text(encoding="utf-8")
+    assert text.count(before) == 1, f"{path.name} has {text.count(before)} times: {before}"
+    path.write_text(text.replace(before, after), encoding="utf-8")
 
 
 def insert_lines(source: Path, places: Sequence[tuple[str, str, str]]) -> int:
