@@ -173,7 +173,7 @@ def untouched(images: Path, work: Path) -> Figures:
     yaml = work / "pipeline.yaml"
     init = time_command([*FULLPASS, "init", str(images), "-o", str(yaml)], log=work / "init.log")
     run = time_command([*FULLPASS, "run", str(yaml)], log=work / "run.log")
-    patterns = ("runs/*/logs/*/summary.json", "runs/*/Trainer/model_run/*/training.json")
+    patterns = ("runs/*/logs/*/run.json", "runs/*/Trainer/model_run/*/training.json")
     summary, training = (json.loads(next(work.glob(pattern)).read_text(encoding="utf-8")) for pattern in patterns)
     return {
         "accuracy": summary["metrics"]["multiclass_accuracy"],

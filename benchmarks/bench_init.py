@@ -74,7 +74,7 @@ def measure(name: str, found: InitSet, directory: Path) -> Outcome:
     time_command([*FULLPASS, "init", found.data, "-o", str(config), *named], log=directory / "init.log")
     time_command([*FULLPASS, "run", str(config)], log=directory / "run.log")
     seconds = time.perf_counter() - begin
-    summary = json.loads(max(directory.glob("runs/*/logs/*/summary.json")).read_text())
+    summary = json.loads(max(directory.glob("runs/*/logs/*/run.json")).read_text())
     written = YAML(typ="safe").load(config)
     metric, _ = _METRICS[written["label"]["task"]]
     folder = max(directory.glob("runs/*/Transform/transformed_examples/*/Split-eval"))

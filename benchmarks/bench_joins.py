@@ -79,7 +79,7 @@ def run(folder: Path, side: str, *words: str) -> dict[str, Any]:
     time_command(command, log=folder / f"{side}.log")
     root = folder / "runs" / side
     manifest = max((root / "Ingest" / "examples").glob("*/ingest.json"), key=lambda path: int(path.parent.name))
-    summary = max((root / "logs").glob("*/summary.json"))
+    summary = max((root / "logs").glob("*/run.json"))
     return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in (manifest, summary)}
 
 
@@ -130,7 +130,7 @@ def measure_large() -> None:
         folder = Path(temporary)
         prepare_large(folder)
         for number, (what, rows) in enumerate(_LARGE.items()):
-            found = [run(folder / str(number), side, "--to", "Ingest")["summary"]["nodes"]["Ingest"] for side in SIDES]
+            found = [run(folder / str(number), side, "--to", "Ingest")["run"]["nodes"]["Ingest"] for side in SIDES]
             lines += [
                 Ratio(f"{what}, {rows:,} rows: {name}", found[0][key], found[1][key], unit, "none")
                 for name, key, unit in (
@@ -160,11 +160,11 @@ def main() -> None:
             for side in SIDES:
                 found[side].append(run(folder, side, "--to", "Ingest"))
         whole = {side: run(folder, side) for side in SIDES}
-    rate = {side: statistics.median([one["summary"]["rows_per_second"] for one in found[side]]) for side in SIDES}
+    rate = {side: statistics.median([one["run"]["rows_per_second"] for one in found[side]]) for side in SIDES}
     node = {
-        side: statistics.median([one["summary"]["nodes"]["Ingest"]["seconds"] for one in found[side]]) for side in SIDES
+        side: statistics.median([one["run"]["nodes"]["Ingest"]["seconds"] for one in found[side]]) for side in SIDES
     }
-    auc = {side: whole[side]["summary"]["metrics"]["auc"] for side in SIDES}
+    auc = {side: whole[side]["run"]["metrics"]["auc"] for side in SIDES}
     lines = [
         Ratio("ingest", rate["alone"], rate["joined"], "rows/s", "higher"),
         Ratio("ingest, the whole node", node["alone"], node["joined"], "s"),

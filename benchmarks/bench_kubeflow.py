@@ -83,7 +83,7 @@ def _tasks(scratch: Path) -> tuple[dict[str, tuple[float, float]], dict[str, flo
     )
     result = harness.Backend(scratch / "kfp", release="2.17").run(package.read_text())
     time_command([*FULLPASS, "run", file, "--parallel", "1"], log=scratch / "run.log")
-    [summary] = (scratch / "runs" / "taxi" / "logs").glob("*/summary.json")
+    [summary] = (scratch / "runs" / "taxi" / "logs").glob("*/run.json")
     nodes = json.loads(summary.read_text())["nodes"]
     of_nodes = {
         node: (result.seconds[task_name(node)], found["seconds"])

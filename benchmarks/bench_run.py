@@ -94,7 +94,7 @@ def run_ours(
     if parallel is not None:
         command.append(f"--parallel={parallel}")
     timing = time_command(command, log=directory / "run.log")
-    [summary] = (directory / "runs").glob("*/logs/*/summary.json")
+    [summary] = (directory / "runs").glob("*/logs/*/run.json")
     facts: dict[str, Any] = json.loads(summary.read_text(encoding="utf-8"))
     nodes = {
         name: {key: value for key, value in node.items() if key != "status"} for name, node in facts["nodes"].items()

@@ -74,7 +74,7 @@ def auc(folder: Path, features: dict, model: str) -> float:
     }
     file = write_yaml(folder / "pipeline.yaml", config)
     time_command([*FULLPASS, "run", str(file), "--to", "Evaluator"], log=folder / "run.log")
-    (summary,) = folder.glob("runs/*/logs/*/summary.json")
+    (summary,) = folder.glob("runs/*/logs/*/run.json")
     return float(json.loads(summary.read_text(encoding="utf-8"))["metrics"]["auc"])
 
 

@@ -167,7 +167,7 @@ def run(config: Path, span: str, *options: str) -> Seconds:
     command = [*FULLPASS, "run", str(config), "--to", "Transform", "--span", span, *options]
     timing = time_command(command, log=config.with_suffix(".log"))
     logs = config.parent / "runs" / "flights" / "logs"
-    summary = json.loads((max(logs.iterdir()) / "summary.json").read_text())
+    summary = json.loads((max(logs.iterdir()) / "run.json").read_text())
     ingest, transform = (summary["nodes"][node]["seconds"] for node in NODES)
     analysis = summary["analysis"] or {"hit": [], "missed": {}}
     hits, missed = len(analysis["hit"]), analysis["missed"]

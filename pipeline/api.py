@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from fullpass.base import state_file
 from fullpass.base.errors import UserError
 from fullpass.base.files import write_atomically
 from fullpass.base.user_modules import use_modules_of
@@ -28,12 +27,13 @@ from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem
 from fullpass.pipeline.authoring.show_config import with_table
 from fullpass.pipeline.frames import Rows, as_arrow, concatenated, like, to_parquet, write_parquet
 from fullpass.pipeline.printing import print_text
+from fullpass.pipeline.record.facts import UNFINISHED, read_facts
 from fullpass.pipeline.record.outcome import Outcome
 from fullpass.pipeline.registry.list_versions import Version, read_versions
 from fullpass.pipeline.registry.locate_model import pushed_to
 from fullpass.pipeline.registry.root_page import write_pages_of
 from fullpass.pipeline.root.check import claim_root
-from fullpass.pipeline.root.layout import SUMMARY, RootLayout, pipeline_root, served_folder
+from fullpass.pipeline.root.layout import RUN_FILE, RootLayout, pipeline_root, served_folder
 from fullpass.pipeline.running.execution.display import NotebookDisplay, in_notebook
 from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.startup import set_environment
@@ -49,7 +49,7 @@ Pipeline = Loaded
 """A loaded pipeline file without errors; its attributes include `config`, `file` and `folder`."""
 PipelineFile = Loaded | Path | str
 _TAIL = 40
-_DAMAGED_SUMMARY = "Remove it: the run is then not listed."
+_DAMAGED_FACTS = "Remove it: the run is then not listed."
 
 
 def load(file: Path | str, *, runs_here: bool = True) -> Pipeline:
@@ -154,7 +154,7 @@ def run(
             claim_root(at, loaded.config.name)
             table = write_parquet(rows, RootLayout(at).tables)
             loaded = _loaded(stack.enter_context(with_table(loaded, table)).file)
-        summary = Path(stack.enter_context(tempfile.TemporaryDirectory()), SUMMARY)
+        summary = Path(stack.enter_context(tempfile.TemporaryDirectory()), RUN_FILE)
         request = RunRequest(
             root=Path(root) if root else None,
             from_node=from_node,
@@ -174,7 +174,8 @@ def run(
             tail = _output(request.command(loaded.file.absolute()), None if quiet else say)
             if not summary.is_file():
                 raise UserError(tail)
-            outcome = Outcome.of(state_file.read(summary, _DAMAGED_SUMMARY), RootLayout(at))
+            facts = read_facts(summary, _DAMAGED_FACTS)
+            outcome = Outcome.of(facts, RootLayout(at).run_logs(facts.run_id))
         finally:
             if shown:
                 shown.end(outcome)
@@ -185,11 +186,12 @@ def runs(pipeline: PipelineFile, *, root: Path | str | None = None) -> list[Outc
     """Returns the outcomes of a pipeline's runs, newest first, without those that `fullpass gc` removed.
 
     Raises:
-        DamagedState: The summary of a run is damaged.
+        DamagedState: The file of a run is damaged.
     """
     layout = RootLayout(pipeline_root(_read(pipeline), Path(root) if root else None))
-    files = sorted(layout.logs.glob(f"*/{SUMMARY}"), key=lambda file: file.parent.name, reverse=True)
-    return [Outcome.of(state_file.read(file, _DAMAGED_SUMMARY), layout) for file in files]
+    files = sorted(layout.logs.glob(f"*/{RUN_FILE}"), key=lambda file: file.parent.name, reverse=True)
+    found = [(read_facts(file, _DAMAGED_FACTS), file.parent) for file in files]
+    return [Outcome.of(facts, logs) for facts, logs in found if facts.outcome != UNFINISHED]
 
 
 def metrics(pipeline: PipelineFile, run: str | None = None, *, root: Path | str | None = None) -> Mapping[str, float]:

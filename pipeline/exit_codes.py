@@ -84,7 +84,7 @@ class ExitCode(IntEnum):
         return member
 
 
-OUTCOME_CODES: Mapping[Outcome, ExitCode] = {
+OUTCOME_CODES: Mapping[str, ExitCode] = {
     "success": ExitCode.DONE,
     "failure": ExitCode.FAILED,
     "not_blessed": ExitCode.NOT_BLESSED,

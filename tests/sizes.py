@@ -65,7 +65,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "schedule": (1_000, ("pipeline/scheduling/",)),
     "MLflow, notify": (400, ("pipeline/running/tracking/", "pipeline/record/notifications")),
     "runner": (1_500, ("pipeline/running/",)),
-    "record of a run": (950, ("pipeline/record/", "pipeline/running/run_outcome")),
+    "record of a run": (950, ("pipeline/record/",)),
     "shared by the nodes": (200, ("components/",)),
     "CLI, API, root": (1_050, ("pipeline/", "fullpass/__")),
     "ground floor": (900, ("fullpass/base/",)),

@@ -156,18 +156,19 @@ def import_executor(class_path: str, folder: str) -> Any:
 def provide_run_facts(variables: Mapping[str, str], task: ExecutorInput, folder: Path) -> None:
     """Provides the provenance of the run to the node in this process, if its container has it.
 
-    `running/record_provenance.py` does the same on one machine. The facts about the code are read here.
+    `pipeline/record/provenance.py` does the same on one machine. The facts about the code are read here.
     """
     text = variables.get(FACTS_VARIABLE)
     if text is None:
         return
     # Imported late: containers without these facts do not need the classes of the whole config.
-    from fullpass.pipeline.record.provenance import code_facts, write_run_facts
+    from fullpass.pipeline.record.facts import RunFacts
+    from fullpass.pipeline.record.provenance import code_facts, tell_nodes
 
     facts = unpack(text)
     code = code_facts(facts["functions"], variables.get(COMMIT_VARIABLE))
     run = run_id((output.uri for output in task.outputs.values()), facts["pipeline"])
-    write_run_facts({"run": run, "config": facts["config"], "code": code}, folder)
+    tell_nodes(RunFacts(run_id=run or "", config=facts["config"], code=code), folder / "run.json")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ import json
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,25 +23,18 @@ from fullpass.kubeflow.protocol import OUTCOMES_VARIABLE, SENT
 from fullpass.kubeflow.runtime.executor_input import ExecutorInput, Outputs
 from fullpass.pipeline.config import Event, Hook
 from fullpass.pipeline.exit_codes import OUTCOME_CODES
-from fullpass.pipeline.record.notifications import Payload, event_text, notify
+from fullpass.pipeline.record.facts import RunFacts
+from fullpass.pipeline.record.notifications import notify, payload_of
 from fullpass.pipeline.running.execution import failure
 
 _GATE = "DataGate"
 _END, _WINDOW, _FAILED = "end.json", "window.json", "failed-"
 _PAYLOAD_FILE = "payload.json"
+_NO_RECORD = "a task left no record of its failure: it was killed, evicted, ran past its deadline, or never started."
 
 
 class NoNewSpanError(SpanNotFoundError):
     """A run that needs a new span found no new span."""
-
-
-@dataclass(frozen=True)
-class OutcomeMessage:
-    """The outcome of a run for receivers; `facts` are further fields of the payload."""
-
-    event: Event
-    message: str
-    facts: dict[str, Any] = field(default_factory=dict)
 
 
 class OutcomeRecords:
@@ -54,35 +46,28 @@ class OutcomeRecords:
 
     def record_task_failure(self, task: str, event: Event, message: str) -> None:
         """Records the failure of a task; a later attempt overwrites the record."""
-        self._write(f"{_FAILED}{task}.json", {"event": event, "message": f"{task}: {message}"})
+        self._write(f"{_FAILED}{task}.json", {"outcome": event, "message": f"{task}: {message}"})
 
     def record_window_data(self, window: dict[str, Any]) -> None:
         """Records the spans of a run: the labels `span` and `first_span`."""
         self._write(_WINDOW, window)
 
-    def record_end(self, outcome: OutcomeMessage) -> None:
-        """Records the end of a run whose tasks all succeeded."""
-        self._write(_END, {"event": outcome.event, "message": outcome.message, "facts": outcome.facts})
+    def record_end(self, facts: dict[str, Any]) -> None:
+        """Records the end of a run whose tasks all succeeded, with its outcome and other facts."""
+        self._write(_END, facts)
 
-    def read(self) -> OutcomeMessage:
-        """Returns the outcome of the run, from its records."""
-        window = self._read(_WINDOW) or {}
+    def read(self) -> RunFacts:
+        """Returns the facts of the run that has ended, from its records."""
         end = self._read(_END)
-        if end is not None:  # Any failures are from attempts that were retried.
-            return OutcomeMessage(end["event"], end["message"], window | end["facts"])
-        found = [self._read(name) for name in self._folder.names(self.run) if name.startswith(_FAILED)]
-        records = [record for record in found if record is not None]
-        if not records:
-            text = (
-                "a task left no record of its failure: it was killed, evicted, ran past its deadline, or never started."
-            )
-            return OutcomeMessage("failure", text, window)
-        # A deliberate stop of a run is more informative than other failures.
-        first = min(records, key=lambda record: record["event"] == "failure")
-        return OutcomeMessage(first["event"], first["message"], window)
+        if end is None:  # If there is an end, any failures are from attempts that were retried.
+            found = [self._read(name) for name in self._folder.names(self.run) if name.startswith(_FAILED)]
+            # A deliberate stop of a run is more informative than other failures.
+            failed = sorted(filter(None, found), key=lambda record: record["outcome"] == "failure")
+            end = failed[0] if failed else {"outcome": "failure", "message": _NO_RECORD}
+        return RunFacts(run_id=self.run).plus({**(self._read(_WINDOW) or {}), **end})
 
     def _write(self, name: str, record: dict[str, Any]) -> None:
-        self._folder.write(f"{self.run}/{name}", json.dumps(record).encode())
+        self._folder.write(f"{self.run}/{name}", to_json_text(record).encode())
 
     def _read(self, name: str) -> Any:
         content = self._folder.read(f"{self.run}/{name}")
@@ -120,48 +105,38 @@ def _output_addresses(message: str) -> list[str]:
 
 def record_outcome(task: ExecutorInput) -> Outputs:
     """Records that all nodes have succeeded, and whether the model was blessed."""
-    _records(task).record_end(_read_outcome(task))
-    return {}, {}
-
-
-def _read_outcome(task: ExecutorInput) -> OutcomeMessage:
-    blessing, pushed = task.inputs["blessing"], task.inputs["pushed_model"]
+    records, blessing, pushed = _records(task), task.inputs["blessing"], task.inputs["pushed_model"]
     verdict = read_verdict(str(task.inputs["evaluation"].path))
     # A pushed model from the cache was pushed by another run.
-    new = bool(pushed.metadata.get("created")) and f"/{_records(task).run}/" in pushed.uri
+    new = bool(pushed.metadata.get("created")) and f"/{records.run}/" in pushed.uri
     pushed_to = pushed.metadata.get("pushed_destination") if new else None
-    message = f"pushed to {pushed_to}" if pushed_to else "; ".join(verdict.reasons)
     facts = {
+        "outcome": "success" if verdict.blessed else "not_blessed",
+        "message": f"pushed to {pushed_to}" if pushed_to else "; ".join(verdict.reasons),
         "metrics": {m.metric: m.value for m in verdict.metrics},
         "reasons": list(verdict.reasons),
         "model": blessing.metadata.get("current_model"),
         "pushed_to": pushed_to,
+        "newly_pushed": new,
         "report": task.inputs["report"].uri,
     }
-    return OutcomeMessage("success" if verdict.blessed else "not_blessed", message, facts)
+    records.record_end(facts)
+    return {}, {}
 
 
 def notify_receivers(task: ExecutorInput) -> Outputs:
     """Notifies receivers of the end of a run; failed notifications are only logged."""
     records, parameters = _records(task), task.parameters
     ended = records.read()
-    facts = {"reasons": [], **ended.facts}
-    payload = Payload(
-        event=ended.event,
-        text=event_text(parameters["pipeline"], ended.event, facts.get("span"), ended.message),
-        pipeline=parameters["pipeline"],
-        file=parameters["file"],
-        exit_code=OUTCOME_CODES[ended.event],
-        run_id=records.run,
-        **{**facts, "reasons": tuple(facts["reasons"])},
-    )
+    known = {"pipeline": parameters["pipeline"], "file": parameters["file"], "exit_code": OUTCOME_CODES[ended.outcome]}
+    payload = payload_of(ended.plus(known))
     hooks = [Hook.model_validate(hook) for hook in json.loads(parameters["hooks"])]
     notify(hooks, payload, folder=Path(parameters["folder"]), say=logging.warning)
     logging.info("%s", payload.text)
     sent = task.outputs[SENT]
     sent.path.mkdir(parents=True, exist_ok=True)
-    (sent.path / _PAYLOAD_FILE).write_text(to_json_text(payload.facts(), indent=1) + "\n")
-    return {SENT: (sent, {"event": ended.event})}, {}
+    (sent.path / _PAYLOAD_FILE).write_text(to_json_text(payload.fields, indent=1) + "\n")
+    return {SENT: (sent, {"event": payload.event})}, {}
 
 
 def _records(task: ExecutorInput) -> OutcomeRecords:

@@ -7,7 +7,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.client import HTTPException
 from pathlib import Path
@@ -16,8 +16,9 @@ from typing import Any
 from fullpass.base.json_text import to_json_text
 from fullpass.base.processes import in_thread, run_bounded
 from fullpass.base.redact import redact_tree
-from fullpass.pipeline.config import Event, Hook
+from fullpass.pipeline.config import Hook
 from fullpass.pipeline.printing import plain, shortened
+from fullpass.pipeline.record.facts import RunFacts
 from fullpass.pipeline.startup import SAFE_PATH
 
 _MAX_TEXT = 200
@@ -28,44 +29,25 @@ _MOST_CHARACTERS = 10_000
 
 @dataclass(frozen=True)
 class Payload:
-    """An event. Fields that do not apply are null.
+    """An event of a pipeline, in a sentence and with the facts that notifications hold. Unknown facts are null."""
 
-    Attributes:
-        pipeline, file: Name and YAML of the pipeline.
-        exit_code, seconds: Exit code and wall time of the run.
-        span, first_span: Labels of the newest and the oldest span of the window.
-        occasion: The trigger of a scheduled run; null for a run by hand.
-        run_id, logs, report, model, pushed_to: Id and paths of the run.
-        reasons: The reasons why no model was pushed.
-        host, time: Machine and time (UTC) of the event.
-    """
-
-    event: Event
+    event: str
     text: str
-    pipeline: str
-    file: str
-    exit_code: int
-    span: str | None = None
-    first_span: str | None = None
-    occasion: str | None = None
-    run_id: str | None = None
-    seconds: float | None = None
-    metrics: dict[str, float] = field(default_factory=dict)
-    reasons: tuple[str, ...] = ()
-    model: str | None = None
-    pushed_to: str | None = None
-    report: str | None = None
-    logs: str | None = None
+    facts: RunFacts
     host: str = field(default_factory=socket.gethostname)
     time: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
-    def facts(self) -> dict[str, Any]:
-        """Returns the JSON object to send; it holds no secret."""
-        return redact_tree(asdict(self))
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The JSON object to send; it holds no secret, and of the versions only one that the run has pushed."""
+        told = self.facts.marked("told")
+        told["run_id"] = told["run_id"] or None
+        told["pushed_to"] = told["pushed_to"] if self.facts.newly_pushed else None
+        return redact_tree({"event": self.event, "text": self.text, **told, "host": self.host, "time": self.time})
 
     def to_json(self) -> bytes:
         """Returns the JSON object as UTF-8."""
-        return to_json_text(self.facts()).encode()
+        return to_json_text(self.fields).encode()
 
     def variables(self) -> dict[str, str]:
         """Returns the text and number fields as environment variables of a command, FULLPASS_EVENT and so on.
@@ -73,19 +55,20 @@ class Payload:
         A variable cannot hold NUL, and the system refuses long variables. So control characters are escaped, and a
         text is cut after 10,000 characters and ends in `...`.
         """
-        fields = {name: value for name, value in self.facts().items() if isinstance(value, str | int | float)}
-        return {_PREFIX + key.upper(): shortened(plain(str(value)), _MOST_CHARACTERS) for key, value in fields.items()}
+        given = {name: value for name, value in self.fields.items() if isinstance(value, str | int | float)}
+        return {_PREFIX + key.upper(): shortened(plain(str(value)), _MOST_CHARACTERS) for key, value in given.items()}
 
 
-def event_text(pipeline: str, event: str, span: str | None, message: str) -> str:
-    """Returns an event as a sentence.
+def payload_of(facts: RunFacts) -> Payload:
+    """Returns the event that a run has ended.
 
     Example:
-        >>> event_text("taxi", "gate_stop", "2013-01-05", "fare moved")
+        >>> payload_of(RunFacts(pipeline="taxi", outcome="gate_stop", span="2013-01-05", message="fare moved")).text
         'taxi: gate stop on data up to 2013-01-05: fare moved'
     """
-    of_span = f" on data up to {span}" if span else ""
-    return f"{pipeline}: {event.replace('_', ' ')}{of_span}{': ' if message else '.'}{message}"
+    of_span = f" on data up to {facts.span}" if facts.span else ""
+    why = f": {facts.message}" if facts.message else "."
+    return Payload(facts.outcome, f"{facts.pipeline}: {facts.outcome.replace('_', ' ')}{of_span}{why}", facts)
 
 
 class _DeliveryError(Exception):

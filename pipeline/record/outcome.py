@@ -1,17 +1,20 @@
 """The outcome of a run, from the summary that the run wrote: what `fullpass.run` and `fullpass.runs` return."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fullpass.components.pages import notebook_html as html
 from fullpass.components.push.pushed_version import pushed_version
 from fullpass.pipeline.record import outcome_tables as tables
-from fullpass.pipeline.root.layout import RootLayout
+from fullpass.pipeline.record.facts import RunFacts
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_PATHS = ("model", "pushed_to", "served", "report")
 
 
 class Metrics(dict[str, float]):
@@ -54,7 +57,7 @@ class Outcome:
             reproduced an older model.
         report: The HTML page of the run.
         logs: Folder of the run's logs.
-        facts: All recorded facts of the run, the content of `summary.json` in `logs`.
+        facts: All recorded facts of the run by name, the content of `run.json` in `logs` (pipeline/record/facts.py).
 
     The properties `slices`, `history`, `importance`, `confusion` and `curves` are pandas DataFrames of what the nodes
     recorded (pipeline/record/outcome_tables.py). They are empty if the run recorded nothing of the kind.
@@ -75,27 +78,12 @@ class Outcome:
     facts: Mapping[str, Any] = field(repr=False)
 
     @classmethod
-    def of(cls, recorded: Mapping[str, Any], layout: RootLayout) -> "Outcome":
-        """Returns the outcome of a run from its summary, of the runs in `layout`."""
-
-        def path(name: str) -> Path | None:
-            return Path(recorded[name]) if recorded.get(name) else None
-
-        return cls(
-            run_id=recorded["run_id"],
-            ok=recorded["ok"],
-            blessed=recorded["blessed"],
-            metrics=Metrics(recorded["metrics"], recorded.get("evaluation")),
-            baseline=recorded["baseline"],
-            reasons=tuple(recorded["reasons"]),
-            rows=recorded["rows"] or {},
-            model=path("model"),
-            pushed_to=path("pushed_to"),
-            served=path("served"),
-            report=path("report"),
-            logs=layout.run_logs(recorded["run_id"]),
-            facts=recorded,
-        )
+    def of(cls, facts: RunFacts, logs: Path) -> "Outcome":
+        """Returns the outcome of a run. logs: where its logs are now."""
+        recorded = {name: getattr(facts, name) for name in cls.__dataclass_fields__ if name != "facts"}
+        given: dict[str, Any] = {name: Path(recorded[name]) if recorded[name] else None for name in _PATHS}
+        given |= {"logs": logs, "metrics": Metrics(facts.metrics, facts.evaluation), "reasons": tuple(facts.reasons)}
+        return cls(**recorded | given | {"rows": facts.rows or {}, "facts": asdict(facts)})
 
     @property
     def slices(self) -> "pd.DataFrame":

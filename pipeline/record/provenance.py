@@ -1,4 +1,4 @@
-"""Records the provenance of a run for its nodes and the metadata: configuration and code."""
+"""What is known of a run when it starts, for its nodes and all that tell of it: its window, configuration and code."""
 
 import hashlib
 import os
@@ -6,49 +6,61 @@ import subprocess
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import fullpass
-from fullpass.base.json_text import to_json_text
 from fullpass.base.processes import run_bounded
 from fullpass.base.redact import redact_yaml
+from fullpass.components.ingest.sources.files import fingerprint
+from fullpass.components.ingest.spans.ingest_request import spans_read
+from fullpass.components.ingest.spans.spans import Window
 from fullpass.components.library_versions import line
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.authoring.user_code import code_digest, user_functions
+from fullpass.pipeline.authoring.user_code import code_digest, user_digest, user_functions
 from fullpass.pipeline.config import PipelineConfig
+from fullpass.pipeline.record.facts import RunFacts, write_facts
 from fullpass.trainer.export.run_provenance import RUN_FACTS_VARIABLE
 
-RUN_FACTS_FILE = "run.json"
+OCCASION_VARIABLE = "FULLPASS_OCCASION"
+"""Environment variable with the key of the occasion of the schedule that started a run."""
+_NO_DATA = ("schedule", "notify", "mlflow", "gates", "beam", "push", "root")
+"""Sections of the YAML that do not affect training."""
 _PACKAGES = ("preprocessing", "trainer", "components", "pipeline")
 _GIT_SECONDS = 10
 _DIGITS = 12
 
 
-def run_facts(loaded: Loaded, run_id: str | None) -> dict[str, Any]:
-    """Returns the facts of a run.
-
-    Returns:
-        `run`: its id; None if it is not known yet.
-        `config`: `hash` of all settings including defaults, so comments and order do not count; `yaml`, the text of the
-        file.
-        `code`: version of Fullpass (`fullpass`) and digest of its `source`; digest of the user's functions (`user`);
-        `commit` of the YAML's folder, with `-dirty` if the folder has uncommitted changes; None without a commit; the
-        `line` of TFX.
-    """
-    return {
-        "run": run_id,
+def begun(loaded: Loaded, window: Window, run_id: str, logs: Path) -> RunFacts:
+    """Returns the facts that are known of a run when it starts."""
+    spans: dict[str, object] = {}
+    if window.unit:
+        oldest, newest = window.spans[0].number, window.spans[-1].number
+        labels = {"first_span": window.label(oldest), "span": window.label(newest)}
+        spans = {"unit": window.unit, "first": oldest, "last": newest, **labels}
+    known = {
+        "pipeline": loaded.config.name,
+        "file": str(loaded.file.absolute()),
+        "run_id": run_id,
+        "occasion": os.environ.get(OCCASION_VARIABLE) or None,
+        "logs": str(logs),
+        "config_digest": config_digest(loaded),
+        "data_digest": data_digest(loaded.config, window),
         "config": config_facts(loaded),
         "code": code_facts(user_functions(loaded.config), _commit(loaded.folder)),
     }
+    return RunFacts().plus(known | spans)
 
 
 def config_facts(loaded: Loaded) -> dict[str, str]:
-    """Returns `hash` and `yaml` of a configuration."""
+    """Returns `hash` and `yaml` of a configuration: hash of all settings with defaults, and the text of the file."""
     return {"hash": config_hash(loaded.config), "yaml": redact_yaml(loaded.text)}
 
 
 def code_facts(functions: list[str], commit: str | None) -> dict[str, str | None]:
     """Returns the facts of the code on this machine.
+
+    They are the version of Fullpass (`fullpass`) and the digest of its `source`; the digest of the user's functions
+    (`user`); the `commit` of the YAML's folder, with `-dirty` if the folder has uncommitted changes; and the `line` of
+    TFX.
 
     Args:
         functions: The user's functions, which are found on `sys.path`.
@@ -80,12 +92,29 @@ def source_digest() -> str:
     return digest.hexdigest()[:_DIGITS]
 
 
-def write_run_facts(facts: dict[str, Any], folder: Path) -> None:
-    """Writes the facts into the log folder of the run, and its path into an environment variable for the nodes."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / RUN_FACTS_FILE
-    path.write_text(to_json_text(facts, indent=1) + "\n", encoding="utf-8")
+def tell_nodes(facts: RunFacts, path: Path) -> None:
+    """Writes the facts into a file, and its path into an environment variable for the nodes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_facts(facts, path)
     os.environ[RUN_FACTS_VARIABLE] = str(path)
+
+
+def data_digest(config: PipelineConfig, window: Window) -> str:
+    """Returns 16 hex digits that change with the data of a window, and of earlier spans whose rows its rows see."""
+    spans = spans_read(config.ingest_config, window)
+    parts: list[tuple[object, ...]] = [(span.number, span.version, fingerprint(span.files)) for span in spans]
+    numbers = {span.number for span in spans}
+    parts += [(name, fingerprint(tables.seen_by(numbers).files)) for name, tables in window.tables.items()]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def config_digest(loaded: Loaded) -> str:
+    """Returns 16 hex digits that change with every setting of the YAML, and with the user's code, that affect training.
+
+    The folder of the user's modules has been set (`use_modules_of`).
+    """
+    text = loaded.config.model_dump_json(exclude=set(_NO_DATA)) + user_digest(loaded)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _commit(folder: Path) -> str | None:

@@ -130,7 +130,7 @@ def runs(
     """List the runs, refused and failed ones too: what changed since the run before, the verdict, the metrics."""
     folder = pipeline_root(load(file), root)
     found = list_runs.read_runs(folder, last)
-    _print(found, lambda: list_runs.table(found, folder), as_json=as_json)
+    _print([run.listing for run in found], lambda: list_runs.table(found, folder), as_json=as_json)
 
 
 def _print(found: list[Any], table: Callable[[], RenderableType], *, as_json: bool) -> None:

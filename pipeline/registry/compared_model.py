@@ -1,7 +1,6 @@
 """Finds the models that people compare: by a run, a version, an export, or a pipeline YAML."""
 
 import glob
-import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,16 +10,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fullpass.base import state_file
 from fullpass.base.errors import UserError
 from fullpass.components.push.push import SERVING
 from fullpass.pipeline.authoring.loading.load import YAML_ENDINGS, load
 from fullpass.pipeline.authoring.loading.yaml_tree import read_yaml
 from fullpass.pipeline.config import PipelineConfig
+from fullpass.pipeline.record.facts import RunFacts, read_facts
 from fullpass.pipeline.record.list_runs import recorded_runs
-from fullpass.pipeline.record.provenance import RUN_FACTS_FILE, config_hash
+from fullpass.pipeline.record.provenance import config_hash
 from fullpass.pipeline.registry.locate_model import find_export, lineage_at, recorded_as
-from fullpass.pipeline.root.layout import SUMMARY, RootLayout, pipeline_root
+from fullpass.pipeline.root.layout import RUN_FILE, RootLayout, pipeline_root
 from fullpass.pipeline.startup import noise_to
 from fullpass.preprocessing.columns.raw_columns import RawColumn, raw_columns
 from fullpass.trainer.export.export_files import verify_export
@@ -114,7 +113,7 @@ def find_model(name: str, file: Path) -> ComparedModel:
     path = Path(name)
     if path.suffix in YAML_ENDINGS:
         return _of_yaml(name, path)
-    if (path / SUMMARY).is_file() or (path / RUN_FACTS_FILE).is_file():
+    if (path / RUN_FILE).is_file():
         return _of_run(name, path)
     if not path.exists() and not name.isdigit() and file.is_file():
         logs = RootLayout(pipeline_root(load(file))).run_logs(name)
@@ -128,14 +127,12 @@ def find_model(name: str, file: Path) -> ComparedModel:
 
 def _of_run(name: str, logs: Path) -> ComparedModel:
     what = f"run {logs.resolve().name}"
-    summary = state_file.read(logs / SUMMARY, _DAMAGED) if (logs / SUMMARY).is_file() else {}
-    facts = logs / RUN_FACTS_FILE
-    yaml = json.loads(facts.read_text(encoding="utf-8"))["config"]["yaml"] if facts.is_file() else None
-    places = [f"{summary['model']}/{SERVING}"] if summary.get("model") else []
-    places += [summary["pushed_to"]] if summary.get("pushed_to") else []
+    facts = read_facts(logs / RUN_FILE, _DAMAGED) if (logs / RUN_FILE).is_file() else RunFacts()
+    places = [f"{facts.model}/{SERVING}"] if facts.model else []
+    places += [facts.pushed_to] if facts.pushed_to else []
     export = next((Path(one) for one in places if (Path(one) / "saved_model.pb").is_file()), None)
     gone = f"its model is gone: {places[0]}" if places else "it ended without a model"
-    return ComparedModel(name, what, yaml, export, "" if export else gone)
+    return ComparedModel(name, what, facts.config.get("yaml"), export, "" if export else gone)
 
 
 def _of_yaml(name: str, file: Path) -> ComparedModel:
@@ -145,7 +142,7 @@ def _of_yaml(name: str, file: Path) -> ComparedModel:
     found = None
     for run in recorded_runs(root, _MOST_RUNS):
         one = _of_run(name, RootLayout(root).run_logs(run.run_id))
-        if one.export and run.config_hash == wanted:
+        if one.export and run.config.get("hash") == wanted:
             return one
         found = found or (one if one.export else None)
     if found is None:

@@ -5,7 +5,7 @@ number of runs.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +14,6 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from fullpass.base import state_file
 from fullpass.base.files import write_atomically
 from fullpass.components.pages.render import render_page
 from fullpass.components.push.push import pipeline_of
@@ -31,7 +30,6 @@ MOST_RUNS = 100
 """Runs that the page lists."""
 _STYLES = {"ok": "good", "cached": "good", "reused": "good", "failed": "bad", "interrupted": "bad"}
 _NOT_WRITTEN = "The page of all runs could not be written"
-_DAMAGED_SUMMARY = "Remove it: the run is then shown without its nodes."
 
 Link = tuple[str, str]
 """Text and address, relative to the root."""
@@ -100,30 +98,29 @@ def write_pages_of(target: Path) -> None:
 
 
 def _report(run: ListedRun) -> Path | None:
-    return Path(run.report) if run.report and Path(run.report).is_file() else None
+    report = run.facts.report
+    return Path(report) if report and Path(report).is_file() else None
 
 
 def _shown(layout: RootLayout, run: ListedRun) -> ShownRun:
     # Loads ML Metadata, which `fullpass report` does not need.
     from fullpass.pipeline.running.execution.records import artifacts_by_node
 
-    file = layout.run_summary(run.run_id)
-    nodes = state_file.read(file, _DAMAGED_SUMMARY).get("nodes", {}) if file.is_file() else {}
-    spans = " to ".join(dict.fromkeys(run.spans or ()))
+    known, name = run.facts, run.facts.run_id
     facts = [
-        ("run", run.run_id),
+        ("run", name),
         ("started", (run.started or "")[:16].replace("T", " ")),
         ("took", "" if run.seconds is None else f"{run.seconds} s"),
-        ("outcome", run.outcome.replace("_", " ")),
-        ("", run.message),
-        ("spans", spans),
-        ("rows read", f"{run.rows:,}" if run.rows else ""),
+        ("outcome", known.outcome.replace("_", " ")),
+        ("", known.message),
+        ("spans", " to ".join(dict.fromkeys(known.spans or ()))),
+        ("rows read", f"{known.rows_read:,}" if known.rows_read else ""),
     ]
-    report, logs = _report(run), layout.run_logs(run.run_id)
-    reads, made = artifacts_by_node(layout.metadata, run.run_id) if nodes else ({}, {})
+    report, logs = _report(run), layout.run_logs(name)
+    reads, made = artifacts_by_node(layout.metadata, name) if known.nodes else ({}, {})
     shown: dict[str, ShownNode] = {}
     depth: dict[str, int] = {}
-    for node, result in nodes.items():  # in the order of the pipeline, so nodes that it reads come before it
+    for node, result in known.nodes.items():  # in the order of the pipeline, so nodes that it reads come before it
         after = [other for other in shown if made.get(other, set()) & reads.get(node, set())]
         # The folder of an artifact is <root>/<Node>/<output>/<execution>.
         outputs = sorted((Path(uri).parent.name, Path(uri)) for uri in made.get(node, ()))
@@ -137,18 +134,21 @@ def _shown(layout: RootLayout, run: ListedRun) -> ShownRun:
             tuple(_links(layout.root, [("log", logs / f"{node}.log"), *outputs])),
         )
     layers = (tuple(one for one in shown.values() if depth[one.id] == level) for level in sorted(set(depth.values())))
-    known = tuple(fact for fact in facts if fact[1])
-    return ShownRun(known, tuple(_links(layout.root, [("report", report), ("logs", logs)])), tuple(layers))
+    return ShownRun(
+        tuple(fact for fact in facts if fact[1]),
+        tuple(_links(layout.root, [("report", report), ("logs", logs)])),
+        tuple(layers),
+    )
 
 
 def _linked(root: Path, run: ListedRun) -> str:
     """Returns the id of a run, as a link to its report if it has one."""
     for _, address in _links(root, [("report", _report(run))]):
-        return Markup('<a href="{}">{}</a>').format(address, run.run_id)
-    return run.run_id
+        return Markup('<a href="{}">{}</a>').format(address, run.facts.run_id)
+    return run.facts.run_id
 
 
-def _took(result: dict[str, Any]) -> str:
+def _took(result: Mapping[str, Any]) -> str:
     if not result["seconds"]:
         return ""
     return f"{result['seconds']:.1f} s, {result['cpu_seconds']:.1f} s of processor, {result['peak_mib']:,} MiB"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 METADATA = "metadata.sqlite"
 HISTORY = "history.sqlite"
 RUN_LOCK = ".run.lock"
-SUMMARY = "summary.json"
+RUN_FILE = "run.json"
 WORK = "work"
 SPAN_STATISTICS = "span_statistics"
 SPAN_VERDICTS = "span_verdicts"
@@ -77,9 +77,9 @@ class RootLayout:
         """Returns the folder of one run's logs."""
         return self.logs / run_id
 
-    def run_summary(self, run_id: str) -> Path:
-        """Returns the JSON file with the outcome of one run."""
-        return self.run_logs(run_id) / SUMMARY
+    def run_file(self, run_id: str) -> Path:
+        """Returns the JSON file with the facts of one run (pipeline/record/facts.py)."""
+        return self.run_logs(run_id) / RUN_FILE
 
 
 def lock_of(file: Path) -> Path:

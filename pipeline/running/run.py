@@ -8,24 +8,25 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import get_args
 
 from rich.console import Console
 
 from fullpass.base.processes import stop_signals
 from fullpass.base.user_modules import use_modules_of
-from fullpass.components.ingest.spans.spans import Window
+from fullpass.components.evaluation.judge.verdict import read_verdict
 from fullpass.components.serving_check import tensorflow_process
 from fullpass.pipeline import printing
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.exit_codes import ExitCode
+from fullpass.pipeline.config import Event
 from fullpass.pipeline.printing import report_errors
-from fullpass.pipeline.record import run_summary
+from fullpass.pipeline.record import gather_facts
 from fullpass.pipeline.record.events import RunResult, new_run_id
-from fullpass.pipeline.record.history import config_digest
-from fullpass.pipeline.record.notifications import notify
-from fullpass.pipeline.record.provenance import run_facts, write_run_facts
-from fullpass.pipeline.record.run_summary import RunSummary
-from fullpass.pipeline.record.show_summary import print_summary
+from fullpass.pipeline.record.facts import RunFacts, write_facts
+from fullpass.pipeline.record.history import RunHistory
+from fullpass.pipeline.record.notifications import notify, payload_of
+from fullpass.pipeline.record.provenance import begun, tell_nodes
+from fullpass.pipeline.record.summary import print_summary
 from fullpass.pipeline.root import locks
 from fullpass.pipeline.root.check import check_model_folder, check_root, claim_root
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root, served_folder
@@ -34,13 +35,12 @@ from fullpass.pipeline.running.execution.display import display
 from fullpass.pipeline.running.execution.records import outputs_of_node
 from fullpass.pipeline.running.execution.unchanged_run import find_unchanged, inputs_of, record_repeat, write_state
 from fullpass.pipeline.running.request import DEFAULTS, RunRequest, node_names
-from fullpass.pipeline.running.run_outcome import FinishedRun, payload_of, record
 from fullpass.pipeline.running.run_window import run_window
 from fullpass.pipeline.running.tracking.track import track, tracked_run
 from fullpass.pipeline.startup import import_for_nodes, import_frameworks, large_imports, noise_to
 
 
-def run(loaded: Loaded, request: RunRequest = DEFAULTS, *, console: Console | None = None) -> ExitCode:
+def run(loaded: Loaded, request: RunRequest = DEFAULTS, *, console: Console | None = None) -> int:
     """Runs the pipeline, and prints its progress and its summary.
 
     After its nodes have ended, the run is recorded and its receivers are notified, even if parts of it cannot be read,
@@ -69,20 +69,26 @@ def run(loaded: Loaded, request: RunRequest = DEFAULTS, *, console: Console | No
             ended = _execute(loaded, root, request, console)
             # A finished run is recorded and notifies. From here on, a signal ends only the wait between two attempts.
             stop = until_notified.enter_context(stop_signals())
-            finished = _summarize_and_print(loaded, root, ended, console, whole=request.whole)
-            outcome = record(finished)
+            facts = _summarize_and_print(loaded, root, ended, console)
+            with report_errors(f"{RootLayout(root).history}: the run could not be recorded"):
+                RunHistory(root).record(facts)
             with report_errors("The state of the run could not be written"):
                 write_state(root, ended.inputs, ended.result)
             if request.summary is not None:
                 with report_errors(f"{request.summary} could not be written"):
-                    shutil.copyfile(RootLayout(root).run_summary(ended.result.run_id), request.summary)
+                    shutil.copyfile(RootLayout(root).run_file(facts.run_id), request.summary)
         # The lock is released before notifications, so slow receivers do not block the next run.
-        if (payload := payload_of(finished, outcome)) is not None:
-            notify(loaded.config.notify, payload, folder=loaded.folder, say=say, wait=stop.wait)
+        if _is_told(facts, request):
+            notify(loaded.config.notify, payload_of(facts), folder=loaded.folder, say=say, wait=stop.wait)
             if loaded.config.mlflow is not None:
                 with report_errors("The run could not be recorded in MLflow"):
-                    track(tracked_run(finished, outcome), loaded.config.mlflow.timeout, say=say)
-    return finished.exit_code
+                    track(tracked_run(facts, loaded.config), loaded.config.mlflow.timeout, say=say)
+    return facts.exit_code or 0
+
+
+def _is_told(facts: RunFacts, request: RunRequest) -> bool:
+    """Returns whether receivers are told: not of an interrupted run, nor of a part that ended well before a verdict."""
+    return facts.outcome in get_args(Event) and (facts.trained or request.whole or facts.outcome == "failure")
 
 
 @dataclass(frozen=True)
@@ -90,15 +96,14 @@ class _EndedRun:
     """A run whose nodes have ended.
 
     Attributes:
+        begun: What was known when it started.
         inputs: The digest of its inputs (execution/unchanged_run.py).
-        config: The digest of its settings and of the user's code at its start (record/history.py).
     """
 
-    window: Window
+    begun: RunFacts
     result: RunResult
     log: Path
     inputs: str
-    config: str
 
 
 def _say(console: Console, line: str) -> None:
@@ -118,15 +123,15 @@ def _execute(loaded: Loaded, root: Path, request: RunRequest, console: Console) 
         _say(console, f"Window: {line}")
     started = time.monotonic()
     with noise_to(log):
-        facts = run_facts(loaded, run_id)
-        write_run_facts(facts, logs)
-        inputs, config = inputs_of(loaded, root, window), config_digest(loaded)
+        facts = begun(loaded, window, run_id, logs)
+        tell_nodes(facts, layout.run_file(run_id))
+        inputs = inputs_of(loaded, root, window)
         unchanged = find_unchanged(root, inputs) if request.whole and not request.fresh else None
     if unchanged is not None:
         with display(console, events=request.events) as listener:
             seconds = time.monotonic() - started
             result = record_repeat(unchanged, root, name, run_id, facts, listener, seconds)
-        return _EndedRun(window, result, log, inputs, config)
+        return _EndedRun(facts, result, log, inputs)
     _say(console, "Loading TensorFlow, TFX and Beam ...")
     with noise_to(log), large_imports():
         import_frameworks(after_tensorflow=tensorflow_process.prepare)
@@ -144,7 +149,7 @@ def _execute(loaded: Loaded, root: Path, request: RunRequest, console: Console) 
         result = runner.run(
             pipeline, request, log_dir=logs, run_id=run_id, listener=listener, meanwhile=_import_for_nodes(log)
         )
-    return _EndedRun(window, result, log, inputs, config)
+    return _EndedRun(facts, result, log, inputs)
 
 
 def _import_for_nodes(log: Path) -> Iterator[str]:
@@ -158,30 +163,24 @@ def _import_for_nodes(log: Path) -> Iterator[str]:
         yield module
 
 
-def _summarize_and_print(loaded: Loaded, root: Path, ended: _EndedRun, console: Console, *, whole: bool) -> FinishedRun:
-    """Reads, prints and writes the summary of a run; failures are printed, and logged with their traceback."""
+def _summarize_and_print(loaded: Loaded, root: Path, ended: _EndedRun, console: Console) -> RunFacts:
+    """Gathers, prints and writes the facts of a run; failures are printed, and logged with their traceback."""
     result = ended.result
 
     def log(error: Exception) -> None:
         with ended.log.open("a", encoding="utf-8", errors="backslashreplace") as file:
             traceback.print_exception(error, file=file)
 
-    summary = run_summary.unreadable_summary(result)
+    facts = ended.begun.plus(gather_facts.of_result(result))
     with report_errors("The run has ended, but some of its outputs cannot be read", log), noise_to(ended.log):
-        made = run_summary.run_artifacts(result, lambda node: outputs_of_node(result, node))
-        summary = run_summary.metadata_summary(result, made)
-        summary = run_summary.summarize(result, made, loaded.config)
-        summary = run_summary.with_push_of_person(summary, served_folder(loaded))
+        made = gather_facts.run_artifacts(result, lambda node: outputs_of_node(result, node))
+        facts = facts.plus(gather_facts.of_metadata(result, made))
+        facts = facts.plus(gather_facts.of_artifacts(result, made, loaded.config))
+        facts = facts.plus(gather_facts.of_person(facts, served_folder(loaded)))
+    facts = facts.plus(gather_facts.ending(facts, result))
     with report_errors("The summary could not be printed", log):
-        print_summary(summary, result, console)
+        verdict = read_verdict(facts.evaluation) if facts.evaluation else None
+        print_summary(facts, verdict, console)
     with report_errors("The summary could not be written", log):
-        run_summary.write_summary(summary, result, RootLayout(root).run_summary(result.run_id))
-    return FinishedRun(loaded, root, ended.window, ended.config, result, summary, _exit_code(result, summary), whole)
-
-
-def _exit_code(result: RunResult, summary: RunSummary) -> ExitCode:
-    if run_summary.stopped_by_gate(result):
-        return ExitCode.GATE_STOP
-    if not result.ok or summary.unread:
-        return ExitCode.FAILED
-    return ExitCode.DONE if summary.verdict is None or summary.verdict.blessed else ExitCode.NOT_BLESSED
+        write_facts(facts, RootLayout(root).run_file(result.run_id))
+    return facts

@@ -13,7 +13,9 @@ from fullpass.components.ingest.spans.spans import Window, find_window
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.exit_codes import WITH_VERDICT, ExitCode
 from fullpass.pipeline.printing import print_text
-from fullpass.pipeline.record.history import OCCASION_VARIABLE, RunHistory, RunRecord, config_digest, data_digest
+from fullpass.pipeline.record.facts import RunFacts
+from fullpass.pipeline.record.history import RunHistory
+from fullpass.pipeline.record.provenance import OCCASION_VARIABLE, config_digest, data_digest
 from fullpass.pipeline.root.check import claim_root
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
 from fullpass.pipeline.running.request import RunRequest
@@ -35,7 +37,7 @@ class Step:
 
     label: str
     to_node: str | None
-    done: RunRecord | None = None
+    done: RunFacts | None = None
 
 
 def backfill(
@@ -73,7 +75,7 @@ def backfill(
         if ingested := _run(loaded, Step(spans, "Ingest"), root, layout, f"{spans}: ingest", say):
             return ingested
     last = steps[-1].done
-    code, begun = last.exit_code if last else ExitCode.DONE, time.monotonic()
+    code, begun = (last and last.exit_code) or ExitCode.DONE, time.monotonic()
     for count, step in enumerate(open_ones):
         number = steps.index(step) + 1
         code = _run(loaded, step, root, layout, f"[{number}/{len(steps)}] {step.label}", say)

@@ -16,8 +16,10 @@ from fullpass.pipeline.authoring.loading.load import Loaded, load
 from fullpass.pipeline.authoring.loading.problems import ConfigError
 from fullpass.pipeline.exit_codes import OUTCOME_CODES, ExitCode
 from fullpass.pipeline.printing import aligned, print_text
-from fullpass.pipeline.record.history import OCCASION_VARIABLE, OccasionRecord, RunHistory
+from fullpass.pipeline.record.facts import RunFacts
+from fullpass.pipeline.record.history import OccasionRecord, RunHistory
 from fullpass.pipeline.record.notifications import Payload, notify
+from fullpass.pipeline.record.provenance import OCCASION_VARIABLE
 from fullpass.pipeline.root.check import claim_root
 from fullpass.pipeline.root.layout import RUN_LOCK, RootLayout, pipeline_root
 from fullpass.pipeline.root.locks import run_lock
@@ -194,15 +196,14 @@ def _deps(loaded: Loaded, root: Path | None, folder: Path, stop: StopSignals) ->
 
 def _payload(loaded: Loaded, ended: Ended, label: Callable[[int], str]) -> Payload:
     outcome = "skipped" if ended.outcome in ("skipped", "missed") else "failure"
-    return Payload(
-        event="skipped" if outcome == "skipped" else "failure",
-        text=f"{loaded.config.name}: {ended.message}",
+    facts = RunFacts(
         pipeline=loaded.config.name,
         file=str(loaded.file.absolute()),
         exit_code=OUTCOME_CODES[ended.outcome],
         span=None if ended.span is None else label(ended.span),
         occasion=ended.occasion.key,
     )
+    return Payload(outcome, f"{facts.pipeline}: {ended.message}", facts)
 
 
 def _next(config: ScheduleConfig) -> str:

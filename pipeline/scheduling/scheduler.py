@@ -162,7 +162,8 @@ class Scheduler:
         watched, self._process, self._looked = self._process is not None, None, None
         run = self._history.run_for(running.key)
         if run is not None and run.outcome != "interrupted":
-            self._end(Ended(running, _outcome(run.exit_code, self._config), run.message, run.last), run.exit_code)
+            code = run.exit_code or 0
+            self._end(Ended(running, _outcome(code, self._config), run.message, run.last), code)
         elif stopping:
             # A requested interruption does not count as a failed attempt.
             again = Occasion(running.key, running.kind, running.due, running.span, running.attempts - 1)

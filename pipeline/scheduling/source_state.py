@@ -14,7 +14,9 @@ from fullpass.components.ingest.spans.span_files import Span, path_pattern
 from fullpass.components.ingest.spans.span_pattern import FORMS, SpanPattern, Unit, label_of, parse_span
 from fullpass.components.ingest.spans.spans import Window, find_window, span_unit
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.record.history import RunHistory, RunRecord, data_digest
+from fullpass.pipeline.record.facts import RunFacts
+from fullpass.pipeline.record.history import RunHistory
+from fullpass.pipeline.record.provenance import data_digest
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.scheduling.drift import drift_in_a_process
 from fullpass.pipeline.scheduling.due import SourceState, SpanDrift
@@ -50,7 +52,7 @@ class WatchedSource:
             # Nothing or only a part has arrived, or a remote source is unreachable for a while.
             return self.unseen(str(error))
         if unit is None:
-            fresh = run is None or data_digest(loaded.config, window) != run.data
+            fresh = run is None or data_digest(loaded.config, window) != run.data_digest
             available = frozenset() if marked is None else marked
             ready = marked is None or _marker(loaded) is not None or bool(marked)
             return SourceState(_marker_unit(loaded), available, spans=False, ready=ready, fresh=fresh, run=run_id)
@@ -69,7 +71,7 @@ class WatchedSource:
         known = SourceState(unit=shown, spans=unit is not None, problem=problem)
         return replace(known, trained=run.last, run=run.run_id) if run else known
 
-    def _trained(self) -> tuple[Unit | None, RunRecord | None]:
+    def _trained(self) -> tuple[Unit | None, RunFacts | None]:
         """Returns the unit of the spans, and the run that trained on the newest span."""
         unit = span_unit(self._loaded.config.data)
         return unit, self._history.newest_trained(unit)

@@ -45,7 +45,7 @@ class Ran:
 
     def summary(self):
         newest = sorted((self.root / "logs").iterdir())[-1]
-        return json.loads((newest / "summary.json").read_text())
+        return json.loads((newest / "run.json").read_text())
 
     def artifact(self, node, output):
         """Returns the folder of a node's newest output artifact."""
@@ -72,7 +72,7 @@ class Owner:
         return done.stdout
 
     def summary(self) -> dict:
-        return json.loads((max((self.root / "logs").iterdir()) / "summary.json").read_text())
+        return json.loads((max((self.root / "logs").iterdir()) / "run.json").read_text())
 
     def say(self, *words):
         return json.loads(self(*words, "--json"))

@@ -44,7 +44,7 @@ def started(file: Path, *options: str) -> warm_process.Process:
 
 def outcome(file: Path, rows: Path) -> dict:
     """Returns the results of a finished run: predictions for raw rows, and every count in the summary."""
-    newest = max((file.parent / "runs" / "taxi" / "logs").glob("*/summary.json"))
+    newest = max((file.parent / "runs" / "taxi" / "logs").glob("*/run.json"))
     summary = json.loads(newest.read_text())
     predicted = file.parent / "predicted.csv"
     command = [sys.executable, "-m", "fullpass", "predict", str(file), str(rows), "-o", str(predicted)]

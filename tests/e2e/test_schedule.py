@@ -66,7 +66,7 @@ def told(folder):
 def trained(folder, runs="runs/daily"):
     """Returns (span, outcome, pushed) of the runs that trained, read with sqlite3."""
     with sqlite3.connect(folder / runs / "history.sqlite") as database:
-        rows = database.execute("SELECT last, outcome, pushed_to FROM run WHERE trained ORDER BY run_id").fetchall()
+        rows = database.execute("SELECT last, outcome, pushed_to FROM runs WHERE trained ORDER BY run_id").fetchall()
     day = datetime(1970, 1, 1).date()
     return [(day + timedelta(days=last), outcome, pushed is not None) for last, outcome, pushed in rows]
 
@@ -165,7 +165,7 @@ def test_a_backfill_of_the_last_only_ingests_all_and_trains_once(fullpass, folde
     assert "not pushed" not in done.stdout, done.stdout
     assert trained(folder, "last") == [(YESTERDAY, "success", True)]
 
-    ingest, train = (json.loads(path.read_text()) for path in sorted(folder.glob("last/logs/*/summary.json")))
+    ingest, train = (json.loads(path.read_text()) for path in sorted(folder.glob("last/logs/*/run.json")))
     ran = {name for name, node in ingest["nodes"].items() if node["status"] == "ok"}
     assert "Ingest" in ran and not ran & {"Transform", "Trainer"} and ingest["rows_read"] == 700
     assert train["rows_read"] == 400 == sum(train["rows"].values()), "the window of the last span is the last two"

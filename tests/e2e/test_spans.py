@@ -62,7 +62,7 @@ def spans_in(folder):
 
 
 def newest_summary(folder):
-    return json.loads((max((folder / "runs" / "daily" / "logs").iterdir()) / "summary.json").read_text())
+    return json.loads((max((folder / "runs" / "daily" / "logs").iterdir()) / "run.json").read_text())
 
 
 def kept(folder):

@@ -80,12 +80,13 @@ def test_load_gives_the_typed_config_and_prints_warnings(edited, capsys):
 
 def write_run(root: Path, run_id: str, **facts) -> None:
     usual = {
-        "run_id": run_id, "ok": True, "blessed": True, "metrics": {"auc": 0.9}, "baseline": {}, "reasons": [],
-        "rows": {"train": 8, "eval": 2}, "model": "/m", "pushed_to": None, "report": None,
+        "run_id": run_id, "outcome": "success", "ok": True, "blessed": True, "metrics": {"auc": 0.9},
+        "baseline": {}, "reasons": [], "rows": {"train": 8, "eval": 2}, "model": "/m", "pushed_to": None,
+        "report": None,
     }  # fmt: skip
     folder = root / "logs" / run_id
     folder.mkdir(parents=True)
-    (folder / "summary.json").write_text(json.dumps(usual | facts))
+    (folder / "run.json").write_text(json.dumps(usual | facts))
 
 
 @pytest.fixture
@@ -128,7 +129,7 @@ def test_an_outcome_says_in_a_notebook_what_is_served_now(with_runs):
 
 def test_a_damaged_summary_is_named(with_runs):
     newest = fullpass.runs(with_runs)[0]
-    file = newest.logs / "summary.json"
+    file = newest.logs / "run.json"
     state_file.write(file, newest.facts)
     assert fullpass.runs(with_runs)[0].facts == newest.facts
     file.write_text(file.read_text().replace('"ok": false', '"ok": true'))

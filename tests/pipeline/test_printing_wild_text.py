@@ -12,10 +12,10 @@ from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.judge.judge_metrics import judge_metrics
 from fullpass.components.evaluation.measure.measured_metrics import MeasuredRows
 from fullpass.pipeline.printing import console
-from fullpass.pipeline.record.events import NodeEnded, NodeResult, RunResult, Status
+from fullpass.pipeline.record.events import NodeEnded, NodeResult, Status
+from fullpass.pipeline.record.facts import RunFacts
 from fullpass.pipeline.record.notifications import Payload
-from fullpass.pipeline.record.run_summary import RunSummary
-from fullpass.pipeline.record.show_summary import print_summary
+from fullpass.pipeline.record.summary import print_summary
 from fullpass.pipeline.registry import list_versions, locate_model
 from fullpass.pipeline.registry.locate_model import LineageRecord
 from fullpass.pipeline.running.execution.display import display
@@ -31,9 +31,8 @@ def summary(text, screen):
     values = {"auc": 0.5, "example_count": 900.0}
     rows = [MeasuredRows((), values), MeasuredRows((("zone", text),), values)]
     config = EvaluationConfig.model_validate({"slices": [["zone"]], "thresholds": {"auc": {"slices": {"min": 0.6}}}})
-    result = RunResult(run_id="1", pipeline_name="p", metadata_path=Path("m"), nodes=(), seconds=1.0)
-    told = RunSummary(verdict=judge_metrics(rows, config), quarantine=(text,), report=text, model=text)
-    print_summary(told, result, screen)
+    told = RunFacts(ok=True, blessed=False, reasons=(text,), quarantine=(text,), report=text, model=text, seconds=1.0)
+    print_summary(told, judge_metrics(rows, config), screen)
 
 
 def models(text, screen):
@@ -71,7 +70,7 @@ def test_wild_text_is_shown_and_commands_nothing(show, text):
 
 @given(text=wild)
 def test_wild_text_in_a_payload_is_json_and_fits_into_variables(text):
-    payload = Payload("failure", text, "p", text, 1, reasons=(text,))
+    payload = Payload("failure", text, RunFacts(pipeline="p", file=text, reasons=(text,)))
     payload.to_json().decode("ascii")
     for value in payload.variables().values():
         assert "\0" not in value and not COMMANDS.search(value)

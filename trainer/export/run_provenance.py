@@ -23,4 +23,5 @@ def read_run_facts() -> dict[str, Any]:
     path = os.environ.get(RUN_FACTS_VARIABLE)
     if not path or not Path(path).is_file():
         return {}
-    return json.loads(Path(path).read_text(encoding="utf-8"))
+    facts = json.loads(Path(path).read_text(encoding="utf-8"))
+    return {"run": facts["run_id"] or None, "config": facts["config"], "code": facts["code"]}

@@ -63,29 +63,21 @@ def epochs_words(record: Mapping[str, Any]) -> str:
         >>> epochs_words({"epochs": 30, "best_epoch": 30, "ended_by": "epochs", "restarts": [12]})
         '30, the best 30; the last epoch is the best: raise training.epochs; the learning rate fell after epoch 12'
     """
-    found = [f"{record['epochs']}, the best {record['best_epoch']}", ended_words(**_ending(record))]
+    found = [f"{record['epochs']}, the best {record['best_epoch']}", ended_words(record)]
     if restarts := record.get("restarts"):
         epochs = ", ".join(map(str, restarts))
         found.append(f"the learning rate fell after epoch{'s' * (len(restarts) > 1)} {epochs}")
     return "; ".join(filter(None, found))
 
 
-def ended_words(*, epochs: int, best_epoch: int, ended_by: str) -> str:
-    """Returns what ended a training, and what to raise if it was a limit; "" if it made its epochs.
-
-    Args:
-        ended_by: `epochs`, early_stopping or time.
-    """
-    if ended_by == "time":
-        return f"ended by training.time{', the last epoch is the best: raise it' if best_epoch == epochs > 1 else ''}"
-    if ended_by == "early_stopping":
+def ended_words(record: Mapping[str, Any]) -> str:
+    """Returns what ended a training, and what to raise if it was a limit; "" if it made its epochs."""
+    last_is_best = record["best_epoch"] == record["epochs"] > 1
+    if record["ended_by"] == "time":
+        return f"ended by training.time{', the last epoch is the best: raise it' if last_is_best else ''}"
+    if record["ended_by"] == "early_stopping":
         return "ended by early stopping"
-    return "the last epoch is the best: raise training.epochs" if best_epoch == epochs > 1 else ""
-
-
-def _ending(record: Mapping[str, Any]) -> dict[str, Any]:
-    ended_by = record.get("ended_by", "epochs")
-    return {"epochs": record["epochs"], "best_epoch": record["best_epoch"], "ended_by": ended_by}
+    return "the last epoch is the best: raise training.epochs" if last_is_best else ""
 
 
 def tried_words(record: Mapping[str, Any]) -> str:

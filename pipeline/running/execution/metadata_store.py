@@ -1,7 +1,7 @@
 """The metadata of local runs: one SQLite file, which one process at a time locks."""
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from fullpass.components.internals.tfx_internals import (
     execution_publish_utils,
     metadata,
 )
+from fullpass.pipeline.record.facts import RunFacts
 from fullpass.pipeline.root.layout import lock_of
 from fullpass.pipeline.running.execution.records import (
     RedactedStore,
@@ -80,7 +81,7 @@ class LockedMetadata(metadata.Metadata):
         self._thread_lock.release()
 
 
-def record_run(path: Path, pipeline_name: str, run_id: str, facts: Mapping[str, Any]) -> None:
+def record_run(path: Path, pipeline_name: str, run_id: str, facts: RunFacts) -> None:
     """Records the provenance of a run (pipeline/record/provenance.py) on its context, before it starts."""
     register = context_lib.register_context_if_not_exists
     with LockedMetadata(path) as handle:

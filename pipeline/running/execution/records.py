@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from fullpass.base.redact import redact
 from fullpass.components.internals.tfx_internals import constants
 from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.pipeline.record.events import RunResult
+from fullpass.pipeline.record.facts import RunFacts
 from fullpass.pipeline.root.layout import lock_of
 
 RESOLVER_TYPE = "tfx.dsl.components.common.resolver.Resolver"
@@ -155,13 +156,9 @@ def recorded_facts(run: proto.Context) -> dict[str, Any]:
     return {"run": run.name, "config": config, "code": json.loads(recorded["code"])}
 
 
-def facts_as_properties(facts: Mapping[str, Any]) -> dict[str, str]:
+def facts_as_properties(facts: RunFacts) -> dict[str, str]:
     """Returns the provenance of a run as properties of its context: hash and text of the YAML, and the code as JSON."""
-    return {
-        "config_hash": facts["config"]["hash"],
-        "config": facts["config"]["yaml"],
-        "code": json.dumps(facts["code"]),
-    }
+    return {"config_hash": facts.config["hash"], "config": facts.config["yaml"], "code": json.dumps(facts.code)}
 
 
 def node_of(store: Any, execution: proto.Execution) -> str:

@@ -24,6 +24,7 @@ from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.user_code import beside_code, user_digest, user_functions
 from fullpass.pipeline.record import events
 from fullpass.pipeline.record.events import Listener, NodeResult, RunResult, Status
+from fullpass.pipeline.record.facts import RunFacts
 from fullpass.pipeline.record.provenance import source_digest
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.root.sqlite_files import sqlite_state
@@ -106,7 +107,7 @@ def find_unchanged(root: Path, inputs: str) -> LastFullRun | None:
 
 
 def record_repeat(
-    run: LastFullRun, root: Path, name: str, run_id: str, facts: dict[str, Any], listener: Listener, seconds: float
+    run: LastFullRun, root: Path, name: str, run_id: str, facts: RunFacts, listener: Listener, seconds: float
 ) -> RunResult:
     """Records a run whose nodes all reuse the results of `run`, and sends its events.
 
@@ -133,7 +134,7 @@ def _recorded(store: Any, run_id: str) -> tuple[proto.Context, Sequence[proto.Ex
     return context, sorted(store.get_executions_by_context(context.id), key=lambda one: one.id)
 
 
-def _record_context(store: Any, before: proto.Context, run_id: str, facts: dict[str, Any]) -> proto.Context:
+def _record_context(store: Any, before: proto.Context, run_id: str, facts: RunFacts) -> proto.Context:
     """Records the context of a run as a child of the same pipeline as the earlier run."""
     context = proto.Context(type_id=before.type_id, name=run_id)
     context.custom_properties.MergeFrom(before.custom_properties)

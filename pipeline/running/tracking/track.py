@@ -16,16 +16,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from fullpass.base.files import read_bytes
 from fullpass.base.json_text import to_json_text
 from fullpass.base.processes import run_bounded
 from fullpass.base.redact import redact, redact_tree
+from fullpass.components.evaluation.judge.verdict import Verdict, read_verdict
 from fullpass.pipeline.config import ADDRESS_VARIABLE, PipelineConfig, missing_for_mlflow
 from fullpass.pipeline.printing import shortened
 from fullpass.pipeline.record.events import Status
-from fullpass.pipeline.record.history import RunRecord
-from fullpass.pipeline.record.provenance import RUN_FACTS_FILE
-from fullpass.pipeline.root.layout import RootLayout
-from fullpass.pipeline.running.run_outcome import FinishedRun
+from fullpass.pipeline.record.facts import RunFacts
 from fullpass.trainer.export.run_provenance import TRAINING_FILE
 
 _SECRETS = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_PASSWORD", ADDRESS_VARIABLE)
@@ -36,6 +35,8 @@ _MOST_CHARACTERS = 400
 _SECTIONS = ("label", "model", "training")
 _OF_TRAINING = ("batch_size", "parameters", "best_epoch", "ended_by", "devices")
 _DOCUMENTS = (".html", ".md")
+_TAGS = ("pipeline", "outcome", "message", "first_span", "span", "occasion", "model")
+"""The facts that are tags as they are."""
 _GOOD = ("success", "not_blessed")
 
 Points = list[tuple[int, float]]
@@ -129,27 +130,27 @@ def _record(run: TrackedRun, seconds: float, environment: Mapping[str, str]) -> 
         return None, said[-1] if said else f"exit code {done.returncode}"
 
 
-def tracked_run(finished: FinishedRun, record: RunRecord) -> TrackedRun:
-    """Returns the facts of a run, whose pipeline has a section `mlflow`, and of its record in the history."""
-    config, summary = finished.loaded.config, finished.summary
+def tracked_run(facts: RunFacts, config: PipelineConfig) -> TrackedRun:
+    """Returns a run of a pipeline that has a section `mlflow`."""
     assert config.mlflow is not None  # noqa: S101
-    training = _json(Path(summary.model_run) / TRAINING_FILE) if summary.model_run else {}
-    facts = _json(RootLayout(finished.root).run_logs(record.run_id) / RUN_FACTS_FILE)
-    points = {**_curves(training), **{accepted_name(name): [(0, value)] for name, value in _values(finished)}}
+    content = read_bytes(f"{facts.model_run}/{TRAINING_FILE}") if facts.model_run else None
+    verdict = read_verdict(facts.evaluation) if facts.evaluation else None
+    training = json.loads(content or "{}")
+    points = {**_curves(training), **{accepted_name(name): [(0, value)] for name, value in _values(facts, verdict)}}
     finite = {name: [point for point in values if math.isfinite(point[1])] for name, values in points.items()}
-    report = Path(summary.report).parent.iterdir() if summary.report and config.mlflow.files else ()
+    report = Path(facts.report).parent.iterdir() if facts.report and config.mlflow.files else ()
     return TrackedRun(
         experiment=config.mlflow.experiment or config.name,
-        name=record.run_id,
-        failed=record.outcome not in _GOOD,
-        started=_milliseconds(record.started),
-        ended=_milliseconds(record.ended),
+        name=facts.run_id,
+        failed=facts.outcome not in _GOOD,
+        started=_milliseconds(facts.started),
+        ended=_milliseconds(facts.ended),
         params=_params(config, training),
-        tags={accepted_name(name): value for name, value in _tags(finished, record, facts).items() if value},
+        tags={accepted_name(name): value for name, value in _tags(facts, verdict).items() if value},
         metrics={name: values for name, values in finite.items() if values},
-        texts={"pipeline.yaml": facts["config"]["yaml"]} if config.mlflow.files and "config" in facts else {},
+        texts={"pipeline.yaml": facts.config["yaml"]} if config.mlflow.files else {},
         files=tuple(sorted(str(file) for file in report if file.suffix in _DOCUMENTS)),
-        trials=_trials(finished),
+        trials=_trials(facts),
     )
 
 
@@ -188,39 +189,29 @@ def accepted_name(name: str) -> str:
     return re.sub(r"[^\w/. :-]", "_", name)
 
 
-def _tags(finished: FinishedRun, record: RunRecord, facts: Mapping[str, Any]) -> dict[str, str | None]:
-    summary, code = finished.summary, facts.get("code", {})
-    first_span, span = finished.span_labels or (None, None)
+def _tags(facts: RunFacts, verdict: Verdict | None) -> dict[str, str | None]:
     tags: dict[str, str | None] = {
-        "mlflow.source.name": str(finished.loaded.file.absolute()),
+        "mlflow.source.name": facts.file,
         "mlflow.source.type": "PROJECT",
-        "mlflow.source.git.commit": code.get("commit"),
-        "fullpass.pipeline": finished.loaded.config.name,
-        "fullpass.version": code.get("fullpass"),
-        "fullpass.code": code.get("source"),
-        "fullpass.line": code.get("line"),
-        "fullpass.config": facts.get("config", {}).get("hash"),
-        "fullpass.outcome": record.outcome,
-        "fullpass.message": record.message,
-        "fullpass.first_span": first_span,
-        "fullpass.span": span,
-        "fullpass.occasion": record.occasion,
-        "fullpass.model": summary.model,
-        "fullpass.pushed_to": summary.pushed_to if summary.newly_pushed else None,
-        "fullpass.trainer": next((n.status.value for n in finished.result.nodes if n.id == "Trainer"), None),
+        "mlflow.source.git.commit": facts.code.get("commit"),
+        "fullpass.version": facts.code.get("fullpass"),
+        "fullpass.code": facts.code.get("source"),
+        "fullpass.line": facts.code.get("line"),
+        "fullpass.config": facts.config.get("hash"),
+        "fullpass.pushed_to": facts.pushed_to if facts.newly_pushed else None,
+        "fullpass.trainer": facts.nodes.get("Trainer", {}).get("status"),
+        **{f"fullpass.{name}": getattr(facts, name) for name in _TAGS},
     }
-    if summary.verdict is not None:
-        tags |= {
-            "fullpass.blessed": str(summary.verdict.blessed).lower(),
-            "fullpass.reasons": "; ".join(summary.verdict.reasons),
-        }
+    if verdict is not None:
+        tags |= {"fullpass.blessed": str(facts.blessed).lower(), "fullpass.reasons": "; ".join(facts.reasons)}
         tags |= {
             f"fullpass.gate.{m.metric}": f"{'met' if m.passed else 'not met'}: {m.required}"
-            for m in summary.verdict.metrics
+            for m in verdict.metrics
             if m.required
         }
-    if summary.data is not None:
-        tags["fullpass.data_gate"] = "; ".join(found.text for found in summary.data.findings) or "nothing moved"
+    if facts.data_gate is not None:
+        found = [finding["text"] for finding in facts.data_gate["findings"]]
+        tags["fullpass.data_gate"] = "; ".join(found) or "nothing moved"
     return tags
 
 
@@ -232,31 +223,31 @@ def _curves(training: Mapping[str, Any]) -> dict[str, Points]:
     return curves
 
 
-def _values(finished: FinishedRun) -> Iterator[tuple[str, float]]:
-    summary = finished.summary
-    yield "seconds", finished.result.seconds
-    for split, rows in (summary.rows or {}).items():
+def _values(facts: RunFacts, verdict: Verdict | None) -> Iterator[tuple[str, float]]:
+    yield "seconds", facts.seconds or 0.0
+    for split, rows in (facts.rows or {}).items():
         yield f"rows/{split}", rows
-    for measured in summary.verdict.metrics if summary.verdict else ():
+    for measured in verdict.metrics if verdict else ():
         yield f"eval/{measured.metric}", measured.value
         if measured.half_width is not None:
             yield f"eval/{measured.metric}_low", measured.value - measured.half_width
             yield f"eval/{measured.metric}_high", measured.value + measured.half_width
         if measured.baseline is not None:
             yield f"baseline/{measured.metric}", measured.baseline
-    for measured in summary.verdict.newest if summary.verdict else ():
+    for measured in verdict.newest if verdict else ():
         yield f"newest_span/{measured.metric}", measured.value
 
 
-def _trials(finished: FinishedRun) -> tuple[dict[str, dict[str, Any]], ...]:
+def _trials(facts: RunFacts) -> tuple[dict[str, dict[str, Any]], ...]:
     """Returns the trials of a search that this run made; those of a cached Tuner are recorded already."""
-    trials = finished.summary.trials
-    if trials is None or not any(node.id == "Tuner" and node.status is Status.OK for node in finished.result.nodes):
-        return ()
-    objective = f"validation/{trials.objective}"
+    made = facts.trials if facts.nodes.get("Tuner", {}).get("status") == Status.OK else None
+    pairs = [tuple(trial.items()) for trial in made or ()]
     return tuple(
-        {"params": {path: to_json_text(value) for path, value in values.items()}, "metrics": {objective: [(0, score)]}}
-        for score, values in trials.rows
+        {
+            "params": {path: to_json_text(value) for path, value in values.items()},
+            "metrics": {f"validation/{objective}": [(0, score)]},
+        }
+        for (objective, score), (_, values) in pairs
     )
 
 
@@ -264,9 +255,5 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else to_json_text(value)
 
 
-def _milliseconds(instant: str) -> int:
-    return int(datetime.fromisoformat(instant).timestamp() * 1000)
-
-
-def _json(file: Path) -> dict[str, Any]:
-    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+def _milliseconds(instant: str | None) -> int:
+    return int(datetime.fromisoformat(instant or "").timestamp() * 1000)

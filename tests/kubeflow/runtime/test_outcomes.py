@@ -19,7 +19,6 @@ from fullpass.kubeflow.protocol import OUTCOMES_VARIABLE
 from fullpass.kubeflow.runtime.executor_input import parse_message
 from fullpass.kubeflow.runtime.outcomes import (
     NoNewSpanError,
-    OutcomeMessage,
     OutcomeRecords,
     container_records,
     record_failure,
@@ -27,6 +26,7 @@ from fullpass.kubeflow.runtime.outcomes import (
 )
 from fullpass.pipeline.config import EVENTS
 from fullpass.pipeline.exit_codes import OUTCOME_CODES
+from fullpass.pipeline.record.facts import RunFacts
 from tests.kubeflow.backend.launcher import TaskFailed
 from tests.kubeflow.backend.run import Backend
 from tests.kubeflow.compile.package_lint import lint
@@ -68,7 +68,7 @@ def test_a_container_that_fails_says_why(variables, task, error, event):
     note(variables, task, error)
     container_records(variables, json.dumps(MESSAGE)).record_window_data({"span": "2026-01-02"})
     found = container_records(variables, json.dumps(MESSAGE)).read()
-    assert found == OutcomeMessage(event, f"{task}: {error}", {"span": "2026-01-02"})
+    assert (found.outcome, found.message, found.span) == (event, f"{task}: {error}", "2026-01-02")
 
 
 def test_a_model_that_was_not_blessed_is_told_of_with_the_reasons(variables, tmp_path, monkeypatch):
@@ -84,28 +84,30 @@ def test_a_model_that_was_not_blessed_is_told_of_with_the_reasons(variables, tmp
     paths = dict.fromkeys(made, "/unused") | {"evaluation": str(tmp_path)}
     record_outcome(parse_message(json.dumps(message), paths, {}))
     why = "auc is 0.7500, below the minimum 0.999 (evaluation.thresholds.auc.min)"
-    facts = {"metrics": {"auc": 0.75}, "reasons": [why], "model": "s3://b/m", "pushed_to": None}
+    facts = {"metrics": {"auc": 0.75}, "reasons": [why], "model": "s3://b/m", "report": "s3://b/report"}
     told = container_records(variables, json.dumps(MESSAGE)).read()
-    assert told == OutcomeMessage("not_blessed", why, {**facts, "report": "s3://b/report"})
+    assert told == RunFacts(run_id="run-7", outcome="not_blessed", message=why, **facts)
 
 
 def test_what_stops_a_run_on_purpose_says_more_than_what_fails_beside_it(variables):
     for task in ("Aaa", "DataGate", "Zzz"):
         note(variables, task, UserError("no"))
-    assert container_records(variables, json.dumps(MESSAGE)).read() == OutcomeMessage("gate_stop", "DataGate: no")
+    found = container_records(variables, json.dumps(MESSAGE)).read()
+    assert (found.outcome, found.message) == ("gate_stop", "DataGate: no")
 
 
 def test_a_failure_that_was_made_good_by_another_attempt_is_not_told(variables):
     note(variables, "Trainer", UserError("no"))
     notes = container_records(variables, json.dumps(MESSAGE))
-    notes.record_end(OutcomeMessage("success", "pushed to /models/1", {"metrics": {"auc": 0.9}}))
-    assert notes.read() == OutcomeMessage("success", "pushed to /models/1", {"metrics": {"auc": 0.9}})
+    end = {"outcome": "success", "message": "pushed to /models/1", "metrics": {"auc": 0.9}}
+    notes.record_end(end)
+    assert notes.read() == RunFacts(run_id="run-7", **end)
 
 
 def test_a_run_that_left_no_word_has_failed(variables, tmp_path):
     note(variables, "Trainer", UserError("no"))
     other = OutcomeRecords(f"{tmp_path}/taxi/outcomes", "run-8").read()
-    assert other.event == "failure" and "left no record" in other.message
+    assert other.outcome == "failure" and "left no record" in other.message
 
 
 def test_where_nobody_is_told_nothing_is_noted(tmp_path):

@@ -12,11 +12,13 @@ from dataclasses import replace
 import pytest
 
 from fullpass.pipeline.config import EVENTS, Hook
+from fullpass.pipeline.record.facts import RunFacts
 from fullpass.pipeline.record.notifications import Payload, notify
 from tests.loopback import QuietHandler, serving
 from tests.waiting import is_alive, until
 
-PAYLOAD = Payload("failure", "taxi: failure", "taxi", "/x/pipeline.yaml", 1, span="2013-01-05", metrics={"auc": 0.9})
+FACTS = RunFacts(pipeline="taxi", file="/x/pipeline.yaml", exit_code=1, span="2013-01-05", metrics={"auc": 0.9})
+PAYLOAD = Payload("failure", "taxi: failure", FACTS)
 
 
 @contextmanager
@@ -138,7 +140,7 @@ def test_a_command_that_fails_hangs_or_is_not_there_is_said_and_the_others_are_t
 
 @pytest.mark.parametrize("event", EVENTS)
 def test_a_hook_hears_of_what_it_asks_for(tell, tmp_path, event):
-    payload = Payload(event, "x", "taxi", "f", 0)
+    payload = Payload(event, "x", RunFacts())
     hook = Hook(on=("failure", "gate_stop"), command=("touch", "told"))
     assert tell(hook, payload=payload) == ([], [])
     assert (tmp_path / "told").exists() == (event in ("failure", "gate_stop"))
@@ -198,7 +200,7 @@ def test_text_that_no_variable_can_hold_is_told_all_the_same(tell, tmp_path):
         "import json, os, sys; json.dump([json.load(sys.stdin), os.environ['FULLPASS_TEXT']], open('told.json', 'w'))"
     )
     text = "bad \x00 \udcff \x1b[2J " + "x" * 200_000
-    payload = replace(PAYLOAD, text=text, metrics={"auc": float("nan"), "mse": 1.5})
+    payload = replace(PAYLOAD, text=text, facts=replace(FACTS, metrics={"auc": float("nan"), "mse": 1.5}))
     assert tell(Hook(command=(sys.executable, "-c", code)), payload=payload) == ([], [])
     facts, variable = json.loads((tmp_path / "told.json").read_text())
     assert facts["text"] == text and facts["metrics"] == {"auc": None, "mse": 1.5}

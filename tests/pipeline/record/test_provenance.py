@@ -1,12 +1,13 @@
-import json
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.record.provenance import RUN_FACTS_VARIABLE, config_hash, run_facts, write_run_facts
+from fullpass.components.ingest.spans.spans import find_window
+from fullpass.pipeline.authoring.loading.load import Loaded, load
+from fullpass.pipeline.record.facts import UNFINISHED, RunFacts, read_facts
+from fullpass.pipeline.record.provenance import RUN_FACTS_VARIABLE, begun, config_hash, tell_nodes
 from fullpass.trainer.export.run_provenance import read_run_facts
 
 YAML = """\
@@ -27,6 +28,11 @@ def loaded(tmp_path: Path):
     return load_text
 
 
+def start(config: Loaded) -> RunFacts:
+    (config.folder / "trips.csv").write_text("fare,tip\n1,2\n")
+    return begun(config, find_window(config.config.data, config.resolve), "run-1", config.folder / "logs")
+
+
 def test_comments_and_defaults_do_not_count_and_settings_do(loaded):
     base = config_hash(loaded(YAML).config)
     assert config_hash(loaded(f"# A comment.\n{YAML}push: {{to: serving}}\n").config) == base
@@ -36,11 +42,12 @@ def test_comments_and_defaults_do_not_count_and_settings_do(loaded):
 def test_nodes_are_told_what_the_run_says(loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv(RUN_FACTS_VARIABLE, raising=False)
     assert read_run_facts() == {}
-    facts = run_facts(loaded(YAML), "run-1")
+    facts = start(loaded(YAML))
     monkeypatch.setenv(RUN_FACTS_VARIABLE, "")
-    write_run_facts(facts, tmp_path / "logs")
-    assert read_run_facts() == facts == json.loads((tmp_path / "logs" / "run.json").read_text())
-    assert (facts["run"], facts["config"]["yaml"]) == ("run-1", YAML)
+    tell_nodes(facts, tmp_path / "logs" / "run.json")
+    assert read_run_facts() == {"run": "run-1", "config": facts.config, "code": facts.code}
+    assert facts.config["yaml"] == YAML and read_facts(tmp_path / "logs" / "run.json", "") == facts
+    assert (facts.outcome, facts.exit_code, facts.spans) == (UNFINISHED, None, None)
 
 
 def test_the_commit_of_the_folder_is_told_and_whether_all_is_committed(loaded, tmp_path: Path):
@@ -51,11 +58,11 @@ def test_the_commit_of_the_folder_is_told_and_whether_all_is_committed(loaded, t
         command = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b", *words]
         return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60, env=environment).stdout
 
-    assert run_facts(config, "1")["code"]["commit"] is None
+    assert start(config).code["commit"] is None
     git("init", "-q")
     git("add", ".")
     git("commit", "-qm", "first")
     commit = git("rev-parse", "HEAD")
-    assert commit.startswith(run_facts(config, "1")["code"]["commit"])
+    assert commit.startswith(start(config).code["commit"])
     loaded(f"{YAML}# More.\n")
-    assert run_facts(config, "1")["code"]["commit"].endswith("-dirty")
+    assert start(config).code["commit"].endswith("-dirty")

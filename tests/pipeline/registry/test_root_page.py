@@ -13,6 +13,7 @@ import fullpass
 from fullpass.base import state_file
 from fullpass.components.push.push import push, served_versions
 from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.record.facts import RunFacts
 from fullpass.pipeline.record.history import RunHistory
 from fullpass.pipeline.registry.root_page import write_page_after_run, write_pages_of, write_root_page
 from fullpass.pipeline.root.layout import RootLayout
@@ -41,14 +42,14 @@ def root(loaded) -> Path:
     report = root / "Report" / "report" / "7" / "report.html"
     report.parent.mkdir(parents=True)
     report.write_text("page")
-    write(root, FIRST, RUN, rows_read=100, blessed=True, metrics={"auc": 0.9}, report=str(report))
+    write(root, replace(FIRST, report=str(report)))
     nodes = {"Ingest": node(), "Schema": node("cached", 0), "Trainer": node("failed"), "Pusher": node("not run", 0)}
-    refused = replace(FIRST, outcome="not_blessed", message=HOSTILE, pushed_to=None)
-    write(root, refused, "20260102-030000-000000", rows_read=120, metrics={"auc": 0.7}, nodes=nodes)
+    refused = replace(FIRST, run_id="20260102-030000-000000", outcome="not_blessed", message=HOSTILE, pushed_to=None)
+    write(root, replace(refused, rows_read=120, metrics={"auc": 0.7}, nodes=nodes))
     (RootLayout(root).run_logs("20260102-030000-000000") / "Ingest.log").write_text("")
     examples = root / "Ingest" / "examples" / "1"
     examples.mkdir(parents=True)
-    facts = {"config": {"hash": "1", "yaml": ""}, "code": CODE}
+    facts = RunFacts(config={"hash": "1", "yaml": ""}, code=CODE)
     record_run(RootLayout(root).metadata, loaded.config.name, "20260102-030000-000000", facts)
     record_nodes(root, "20260102-030000-000000", examples)
     return root
@@ -88,13 +89,8 @@ def test_the_page_shows_nodes_models_and_runs(loaded, root):
 
 
 def test_a_root_of_thousands_of_runs_has_a_page_of_the_newest(loaded, root):
-    history = RunHistory(root)
-    history.record(FIRST)
-    with history._transaction() as database:
-        columns = "run_id, started, ended, outcome, exit_code, data, config, trained, message, occasion"
-        one = (FIRST.started, FIRST.ended, "success", 0, "d", "c", 1, "", "")
-        rows = [(f"20250101-{i:06}-000000", *one) for i in range(5000)]
-        database.executemany(f"INSERT INTO run ({columns}) VALUES (?,?,?,?,?,?,?,?,?,?)", rows)
+    older = (replace(FIRST, run_id=f"20250101-{i:06}-000000", pushed_to=None) for i in range(5000))
+    RunHistory(root).record(FIRST, *older)
     began = time.monotonic()
     page = write_root_page(root, "taxi", loaded.folder / "serving").read_text()
     assert time.monotonic() - began < 5
@@ -103,9 +99,8 @@ def test_a_root_of_thousands_of_runs_has_a_page_of_the_newest(loaded, root):
 
 
 def test_a_page_that_cannot_be_written_is_told_and_does_not_fail_the_run(loaded, root, capsys):
-    summary = RootLayout(root).run_summary(RUN)
-    state_file.write(summary, {"blessed": True})
-    summary.write_text(summary.read_text().replace("true", "false"))
+    file = RootLayout(root).run_file(RUN)
+    file.write_text(file.read_text().replace("true", "false"))
     write_page_after_run(loaded, None)
     assert "The page of all runs could not be written: DamagedState" in capsys.readouterr().err
 

@@ -10,6 +10,7 @@ import pytest
 
 from fullpass.pipeline.printing import console
 from fullpass.pipeline.record.events import NodeResult, RunResult, Status
+from fullpass.pipeline.record.facts import RunFacts, read_facts
 from tests import REPOSITORY, warm_process
 from tests.loopback import receiver
 from tests.pipeline.running.failing_run import LIMIT_SECONDS, failing_yaml, write_trips
@@ -27,7 +28,7 @@ def opened(screen: str, file: Path) -> IO[str]:
 
 def outcomes(root: Path) -> list[tuple[str, int]]:
     with sqlite3.connect(root / "history.sqlite") as history:
-        return history.execute("SELECT outcome, exit_code FROM run").fetchall()
+        return history.execute("SELECT outcome, exit_code FROM runs").fetchall()
 
 
 @pytest.mark.integration
@@ -69,8 +70,9 @@ def test_a_run_whose_metadata_are_gone_is_told_as_failed_only_if_there_was_a_ver
         run_id="r", pipeline_name="daily", metadata_path=tmp_path / "metadata.sqlite", nodes=nodes, seconds=1.0
     )
     (tmp_path / "logs" / "r").mkdir(parents=True)
-    ended = run._EndedRun(None, result, tmp_path / "logs" / "r" / "start.log", inputs="", config="")
-    finished = run._summarize_and_print(loaded, tmp_path, ended, console(), whole=True)
-    assert (finished.exit_code, finished.summary.unread) == (code, unread)
+    ended = run._EndedRun(RunFacts(run_id="r"), result, tmp_path / "logs" / "r" / "start.log", inputs="")
+    facts = run._summarize_and_print(loaded, tmp_path, ended, console())
+    assert (facts.exit_code, facts.unread) == (code, unread)
+    assert read_facts(tmp_path / "logs" / "r" / "run.json", "") == facts
     assert "some of its outputs cannot be read" in capsys.readouterr().err
     assert "Traceback" in (tmp_path / "logs" / "r" / "start.log").read_text()

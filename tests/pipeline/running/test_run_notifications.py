@@ -69,4 +69,4 @@ def test_the_root_is_free_while_receivers_are_told_and_a_signal_loses_none_of_th
     assert "notify[1]: the address in TROUBLED could not be notified of failure: it answered 503." in printed
     assert "notify[0]" not in printed and "Traceback" not in printed
     with sqlite3.connect(root / "history.sqlite") as history:
-        assert history.execute("SELECT run_id, outcome FROM run").fetchall() == [(logs.name, "failure")]
+        assert history.execute("SELECT run_id, outcome FROM runs").fetchall() == [(logs.name, "failure")]

@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from fullpass.components.ingest.spans.span_pattern import label_of, number_of
-from fullpass.pipeline.record.history import RunHistory, RunRecord
+from fullpass.pipeline.record.facts import RunFacts
+from fullpass.pipeline.record.history import RunHistory
 from fullpass.pipeline.schedule_config import ScheduleConfig
 from fullpass.pipeline.scheduling.due import SourceState, Start
 from fullpass.pipeline.scheduling.scheduler import Scheduler, SchedulerDeps
@@ -108,10 +109,9 @@ class Simulation:
                     continue
                 trained = run.fate in ("success", "not_blessed")
                 code = {"success": 0, "not_blessed": 3, "failure": 1}[run.fate]
-                ends = {"unit": "hour", "first": run.span, "last": run.span}
-                self.history.record(
-                    RunRecord(f"{number:04d}", "", "", run.fate, code, "", "", trained, occasion=run.key, **ends)
-                )
+                ends = {"outcome": run.fate, "exit_code": code, "trained": trained, "message": ""}
+                spans = {"unit": "hour", "first": run.span, "last": run.span}
+                self.history.record(RunFacts(run_id=f"{number:04d}", occasion=run.key, **ends, **spans))
 
 
 @dataclass

@@ -6,7 +6,9 @@ from fullpass.base.errors import UserError
 from fullpass.base.user_modules import use_modules_of
 from fullpass.components.ingest.spans.spans import SpanNotFoundError, find_window
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.record.history import RunHistory, RunRecord, config_digest, data_digest
+from fullpass.pipeline.record.facts import RunFacts
+from fullpass.pipeline.record.history import RunHistory
+from fullpass.pipeline.record.provenance import config_digest, data_digest
 from fullpass.pipeline.scheduling.backfill import backfill
 
 PATH = '    path: "d/{SPAN}.csv"'
@@ -26,9 +28,10 @@ def done(loaded, folder, *numbers):
     """Records runs that trained on these spans, as runs do."""
     for number in numbers:
         window = find_window(loaded.config.data, loaded.resolve, str(number))
-        digests = data_digest(loaded.config, window), config_digest(loaded)
-        record = RunRecord(f"r{number}", "", "", "success", 0, *digests, True, unit="number", first=number, last=number)
-        RunHistory(folder / "runs" / "taxi").record(record)
+        digests = {"data_digest": data_digest(loaded.config, window), "config_digest": config_digest(loaded)}
+        spans = {"unit": "number", "first": number, "last": number}
+        run = RunFacts(run_id=f"r{number}", outcome="success", exit_code=0, trained=True, **digests, **spans)
+        RunHistory(folder / "runs" / "taxi").record(run)
 
 
 def test_what_is_done_is_not_done_again(spans, folder):

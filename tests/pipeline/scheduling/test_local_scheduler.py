@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fullpass.pipeline.record.history import RunHistory, RunRecord
+from fullpass.pipeline.record.facts import RunFacts
+from fullpass.pipeline.record.history import RunHistory
 from fullpass.pipeline.root.check import claim_root
 
 pytestmark = pytest.mark.integration
@@ -84,7 +85,7 @@ def watched(tmp_path):
     add(1)
     (tmp_path / "told.jsonl").touch()
     number = (datetime(2024, 1, 1) - datetime(1970, 1, 1)).days
-    trained = RunRecord("r1", "", "", "success", 0, "", "", True, unit="day", first=number, last=number)
+    trained = RunFacts(run_id="r1", outcome="success", trained=True, unit="day", first=number, last=number)
     RunHistory(tmp_path / "runs" / "daily").record(trained)
     claim_root(tmp_path / "runs" / "daily", "daily")
     return add

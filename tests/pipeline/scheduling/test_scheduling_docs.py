@@ -5,6 +5,7 @@ import re
 
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.config import EVENTS, Hook
+from fullpass.pipeline.record.facts import RunFacts
 from fullpass.pipeline.record.notifications import Payload, notify
 from fullpass.pipeline.schedule_config import ScheduleConfig
 from tests import REPOSITORY
@@ -31,7 +32,8 @@ def test_every_setting_and_event_is_explained():
 
 
 def test_the_payload_of_the_page_is_what_an_address_receives(tmp_path):
-    payload = Payload(**{**EXAMPLE, "reasons": tuple(EXAMPLE["reasons"])})
+    of_event = {name: EXAMPLE[name] for name in ("event", "text", "host", "time")}
+    payload = Payload(**of_event, facts=RunFacts.of({**EXAMPLE, "newly_pushed": True}))
     with receiver() as (address, got):
         hook = Hook(url_env="ALERT_URL")
         assert notify([hook], payload, folder=tmp_path, say=print, environment={"ALERT_URL": f"{address}/"}) == 0

@@ -6,7 +6,9 @@ import pytest
 
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.record.history import RunHistory, RunRecord, data_digest
+from fullpass.pipeline.record.facts import RunFacts
+from fullpass.pipeline.record.history import RunHistory
+from fullpass.pipeline.record.provenance import data_digest
 from fullpass.pipeline.scheduling.source_state import SourceReaderWithTimeout, WatchedSource, coarser, whole_span
 
 
@@ -80,11 +82,12 @@ def test_what_was_trained_is_what_completed_runs_say(source, arrive, folder):
     look = source("days/{YYYY}-{MM}-{DD}.csv").look
     arrive("days/2013-01-04.csv")
     history = RunHistory(folder / "runs" / "taxi")
-    common = {"started": "", "ended": "", "exit_code": 0, "data": "", "config": ""}
-    history.record(RunRecord("1", outcome="failure", trained=False, unit="day", last=15711, **common))
-    history.record(RunRecord("2", outcome="success", trained=True, unit="day", last=15709, **common))
-    history.record(RunRecord("3", outcome="not_blessed", trained=True, unit="day", last=15708, **common))
-    history.record(RunRecord("4", outcome="success", trained=True, unit="hour", last=377047, **common))
+    history.record(
+        RunFacts(run_id="1", outcome="failure", trained=False, unit="day", last=15711),
+        RunFacts(run_id="2", outcome="success", trained=True, unit="day", last=15709),
+        RunFacts(run_id="3", outcome="not_blessed", trained=True, unit="day", last=15708),
+        RunFacts(run_id="4", outcome="success", trained=True, unit="hour", last=377047),
+    )
     assert (look().trained, look().run) == (15709, "2")
 
 
@@ -95,8 +98,7 @@ def test_without_spans_the_files_say_whether_there_is_anything_new(source, folde
     assert (seen.spans, seen.fresh, seen.unit, seen.available) == (False, True, "day", frozenset({15710}))
     loaded = source_._loaded
     digest = data_digest(loaded.config, find_window(loaded.config.data, loaded.resolve))
-    run = RunRecord("1", "", "", "success", 0, digest, "", True)
-    RunHistory(folder / "runs" / "taxi").record(run)
+    RunHistory(folder / "runs" / "taxi").record(RunFacts(run_id="1", data_digest=digest, trained=True))
     assert not source_.look().fresh
     (folder / "trips.csv").write_text((folder / "trips.csv").read_text() + "1,2,a,2024-01-01,3,4\n")
     assert source_.look().fresh
@@ -108,7 +110,7 @@ def test_a_changed_table_is_something_new(source, folder, arrive):
     seen = source(joins.replace("trips.csv", 'trips.csv"', 1) + '  # "')
     loaded = seen._loaded
     digest = data_digest(loaded.config, find_window(loaded.config.data, loaded.resolve))
-    RunHistory(folder / "runs" / "taxi").record(RunRecord("1", "", "", "success", 0, digest, "", True))
+    RunHistory(folder / "runs" / "taxi").record(RunFacts(run_id="1", data_digest=digest, trained=True))
     assert not seen.look().fresh
     arrive("planes.csv", rows=3)
     assert seen.look().fresh

@@ -58,4 +58,4 @@ def test_it_says_which_model_was_kept_and_why():
     ],
 )
 def test_a_limit_that_ended_a_training_too_early_is_named(best_epoch, ended_by, said):
-    assert ended_words(epochs=9, best_epoch=best_epoch, ended_by=ended_by) == said
+    assert ended_words({"epochs": 9, "best_epoch": best_epoch, "ended_by": ended_by}) == said

@@ -16,7 +16,8 @@ from ml_metadata import proto
 from fullpass.base.errors import UserError
 from fullpass.components.data_gate import summary_entries
 from fullpass.components.push.push import rollback, served_version, served_versions
-from fullpass.pipeline.record.history import OccasionRecord, RunHistory, RunRecord
+from fullpass.pipeline.record.facts import RunFacts
+from fullpass.pipeline.record.history import OccasionRecord, RunHistory
 from fullpass.pipeline.registry.commands import gc
 from fullpass.pipeline.registry.retention import records
 from fullpass.pipeline.registry.retention.collect import NextRun, collect
@@ -207,10 +208,7 @@ def test_history_older_than_the_kept_runs_is_removed_except_trainings(project: P
     for ended in (long_ago, soon):
         for trained in (True, False):
             name = f"{ended} {trained}"
-            outcome = "success" if trained else "failure"
-            history.record(
-                RunRecord(name, ended, ended, outcome, 0, "data", "config", trained, occasion=name, unit="day")
-            )
+            history.record(RunFacts(run_id=name, ended=ended, trained=trained, occasion=name, unit="day"))
         history.save_state("scheduler", "{}", ended=[OccasionRecord(ended, "cron", ended, ended, "", "skipped", "")])
     for name, age in (("old.log", 30 * 365 * 86400), ("new.log", 0)):
         nodes.write(project.root / "schedule", name, "printed")

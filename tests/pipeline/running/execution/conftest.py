@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from fullpass.pipeline.record.events import RunResult, new_run_id
+from fullpass.pipeline.record.facts import RunFacts
 from fullpass.pipeline.root import locks
 from fullpass.pipeline.running.execution import metadata_store, runner
 from fullpass.pipeline.running.request import RunRequest
@@ -22,7 +23,7 @@ def run(tmp_path: Path):
         with locks.run_lock(tmp_path / "artifacts", wait=wait):
             pipeline = toys.pipeline_of(tmp_path, nodes, cache=cache)
             # As `fullpass run` does, which comes before TFX.
-            store, facts = tmp_path / "metadata" / "metadata.db", {"config": {"hash": "", "yaml": ""}, "code": {}}
+            store, facts = tmp_path / "metadata" / "metadata.db", RunFacts(config={"hash": "", "yaml": ""})
             store.parent.mkdir(exist_ok=True)
             metadata_store.record_run(store, "toy", run_id, facts)
             where = {"log_dir": tmp_path / "logs" / run_id, "run_id": run_id}

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from fullpass.pipeline.record.events import RunResult, Status, new_run_id
+from fullpass.pipeline.record.facts import RunFacts
 from fullpass.pipeline.root import locks
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.execution import runner
@@ -15,7 +16,7 @@ from tests.pipeline.registry.retention import nodes
 
 pytestmark = pytest.mark.integration
 RUN_FIRST = True
-FACTS = {"config": {"hash": "c0ffee", "yaml": "name: toy\n"}, "code": {"fullpass": "1"}}
+FACTS = RunFacts(config={"hash": "c0ffee", "yaml": "name: toy\n"}, code={"fullpass": "1"})
 
 
 class Place:

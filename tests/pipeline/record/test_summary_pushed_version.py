@@ -1,18 +1,18 @@
 """What a run says is served is what `current` points at, in a folder of real pushes and rollbacks."""
 
 import io
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fullpass.components.evaluation.judge.verdict import Verdict
 from fullpass.components.push.push import push, rollback
 from fullpass.components.push.pushed_version import pushed_version, pushed_version_of
 from fullpass.pipeline.printing import console
-from fullpass.pipeline.record.events import RunResult
-from fullpass.pipeline.record.run_summary import RunSummary, with_push_of_person
-from fullpass.pipeline.record.show_summary import print_summary
+from fullpass.pipeline.record.facts import RunFacts
+from fullpass.pipeline.record.gather_facts import of_person, of_pushed
+from fullpass.pipeline.record.summary import print_summary
+
+ENDED = RunFacts(ok=True, outcome="success", seconds=1.0)
 
 
 @pytest.fixture
@@ -26,12 +26,14 @@ def pushed(tmp_path):
 
 def said_of(folder: str, *, new: bool) -> str:
     """Returns the last line of a summary."""
-    verdict = Verdict(blessed=True, reasons=(), metrics=(), examples=1)
-    summary = RunSummary(verdict=verdict, pushed=pushed_version(folder), newly_pushed=new)
-    result = RunResult(run_id="1", pipeline_name="p", metadata_path=Path("m"), nodes=(), seconds=1.0)
+    version = of_pushed(pushed_version(folder))
+    return printed(ENDED.plus({"blessed": True, "newly_pushed": new, **version})).splitlines()[-1]
+
+
+def printed(facts: RunFacts) -> str:
     file = io.StringIO()
-    print_summary(summary, result, console(file, width=2000))
-    return file.getvalue().rstrip().splitlines()[-1].rstrip()
+    print_summary(facts, None, console(file, width=2000))
+    return file.getvalue().rstrip()
 
 
 def now_served(folder: str) -> str:
@@ -90,16 +92,13 @@ def test_stray_names_are_no_versions(pushed):
 
 def test_a_refused_model_that_a_person_pushed_is_said_to_be_served_or_not(pushed):
     a, target = pushed("a"), Path(pushed("a")).parent
-    refused = RunSummary(verdict=Verdict(blessed=False, reasons=("auc is low",), metrics=(), examples=1), model="a")
-    result = RunResult(run_id="1", pipeline_name="p", metadata_path=Path("m"), nodes=(), seconds=1.0)
+    refused = ENDED.plus({"blessed": False, "reasons": ["auc is low"], "model": "a"})
 
     def said() -> str:
-        file = io.StringIO()
-        print_summary(with_push_of_person(refused, target), result, console(file, width=2000))
-        return file.getvalue()
+        return printed(refused.plus(of_person(refused, target)))
 
     assert "Not blessed by the Evaluator, but by a person before:" in said()
-    assert said().rstrip().endswith(f"It was pushed: it is served from {a}") and "not pushed" not in said()
+    assert said().endswith(f"It was pushed: it is served from {a}") and "not pushed" not in said()
     pushed("b")
     rollback(target)
     rollback(target, to=int(Path(pushed("b")).name))
@@ -107,5 +106,5 @@ def test_a_refused_model_that_a_person_pushed_is_said_to_be_served_or_not(pushed
     rollback(target)
     pushed("c")
     assert pushed_version_of("b", target).state == "put aside" and pushed_version_of("d", target) is None
-    refused = replace(refused, model="d")
+    refused = refused.plus({"model": "d"})
     assert "Not blessed, not pushed:" in said()
