@@ -55,6 +55,10 @@ _DAMAGED_FACTS = "Remove it: the run is then not listed."
 def load(file: Path | str, *, runs_here: bool = True) -> Pipeline:
     """Returns a pipeline file after reading and checking it; its warnings are printed to standard error.
 
+    Example:
+        >>> fullpass.load("pipeline.yaml").config.label.task
+        'binary'
+
     Args:
         file: The pipeline YAML.
         runs_here: Whether the pipeline will run on this machine. If not, data that this machine lacks is a warning.
@@ -66,7 +70,14 @@ def load(file: Path | str, *, runs_here: bool = True) -> Pipeline:
 
 
 def check(file: Path | str, *, runs_here: bool = True) -> tuple[Problem, ...]:
-    """Returns all errors and warnings of a pipeline file in file order, without raising; empty if there are none."""
+    """Returns all errors and warnings of a pipeline file in file order, without raising; empty if there are none.
+
+    Example:
+        >>> fullpass.check("pipeline.yaml")
+        ()
+        >>> [problem.path for problem in fullpass.check("wrong.yaml")]
+        ['features.fare']
+    """
     try:
         return tuple(require(load_file(file), runs_here=runs_here))
     except ConfigError as error:
@@ -82,6 +93,13 @@ def init(
     sample: int = 20_000,
 ) -> Pipeline:
     """Writes a pipeline YAML from data, like `fullpass init`, and returns the pipeline. Comments in it give reasons.
+
+    Example:
+        >>> pipeline = fullpass.init("trips.csv", "fare", output="drafted.yaml")
+        drafted.yaml: 2 features, from 400 rows looked at
+        label: fare (regression; numbers, median 9.93, ...)
+        >>> list(pipeline.config.features)
+        ['company', 'tipped']
 
     Args:
         data: A table in memory, which is written as a Parquet file beside the YAML; or the path of a file, folder or
@@ -127,6 +145,11 @@ def run(
     quiet: bool = False,
 ) -> Outcome:
     """Runs a pipeline from raw data to a pushed model and returns the outcome. Unchanged nodes are not repeated.
+
+    Example:
+        >>> outcome = fullpass.run("pipeline.yaml", quiet=True)
+        >>> outcome.ok, outcome.blessed, outcome.rows
+        (True, True, {'train': 321, 'eval': 79})
 
     The run is a separate `fullpass run` process, because nodes are forked and TensorFlow does not survive a fork. That
     process reads the file from disk. Interrupting this call interrupts the run.
@@ -185,6 +208,10 @@ def run(
 def runs(pipeline: PipelineFile, *, root: Path | str | None = None) -> list[Outcome]:
     """Returns the outcomes of a pipeline's runs, newest first, without those that `fullpass gc` removed.
 
+    Example:
+        >>> [outcome.blessed for outcome in fullpass.runs("pipeline.yaml")][-1]
+        True
+
     Raises:
         DamagedState: The file of a run is damaged.
     """
@@ -196,6 +223,11 @@ def runs(pipeline: PipelineFile, *, root: Path | str | None = None) -> list[Outc
 
 def metrics(pipeline: PipelineFile, run: str | None = None, *, root: Path | str | None = None) -> Mapping[str, float]:
     """Returns the metrics of one run, by default of the newest run that has metrics.
+
+    Example:
+        >>> metrics = fullpass.metrics("pipeline.yaml")
+        >>> list(metrics), metrics["auc"] > 0.9
+        (['auc', 'auc_pr', 'accuracy', 'log_loss'], True)
 
     Raises:
         UserError: There is no such run.
@@ -223,6 +255,10 @@ def find_report(pipeline: PipelineFile, run: str | None = None, *, root: Path | 
 def open_report(pipeline: PipelineFile, run: str | None = None, *, root: Path | str | None = None) -> Path:
     """Opens the report of one run in a browser, as `find_report` finds it, and returns the page's path.
 
+    Example:
+        >>> fullpass.open_report("pipeline.yaml").name
+        'report.html'
+
     Raises:
         UserError: There is no such run, it has no report, or there is no browser.
     """
@@ -234,6 +270,12 @@ def open_report(pipeline: PipelineFile, run: str | None = None, *, root: Path | 
 
 def analyze(pipeline: PipelineFile, rows: Rows, folder: Path | str | None = None) -> Transform:
     """Analyzes rows in memory with the features of a pipeline, like a run analyzes its train split.
+
+    Example:
+        >>> rows = {"fare": [1.0, 3.0], "company": ["Acme", "Blue"], "tipped": [0, 1]}
+        >>> transform = fullpass.analyze("pipeline.yaml", rows)
+        >>> transform([{"fare": 1.0, "company": "Blue"}])["fare_xf"].to_pylist()
+        [-1.0]
 
     Args:
         pipeline: A pipeline from `load`, or the path of a YAML.
@@ -251,6 +293,10 @@ def analyze(pipeline: PipelineFile, rows: Rows, folder: Path | str | None = None
 
 def open_model(model: PipelineFile, *, warm: bool = False) -> "Exported":
     """Loads an exported model by its own folder, by its push folder (newest version), or by the pipeline YAML.
+
+    Example:
+        >>> fullpass.open_model("serving").classes
+        ['0', '1']
 
     Args:
         model: The folder, or the YAML.
@@ -270,6 +316,14 @@ def open_model(model: PipelineFile, *, warm: bool = False) -> "Exported":
 
 def predict(model: "Exported | PipelineFile", rows: Rows, *, explain: bool = False, **read_as: Any) -> Any:
     """Returns rows with `prediction`, `probability_<class>` per class, and `bad_row`, like `fullpass predict`.
+
+    Example:
+        >>> rows = [{"fare": 30.0, "company": "Acme"}, {"fare": 3.5}, {"fare": "much"}]
+        >>> predicted = fullpass.predict("serving", rows)
+        >>> predicted["prediction"].to_pylist()
+        ['1', '0', None]
+        >>> predicted["bad_row"].to_pylist()[2]
+        "row 2: column 'fare': not a number"
 
     Args:
         model: A model from `open_model`, or any argument that `open_model` accepts.
@@ -309,6 +363,11 @@ def compare(
 ) -> "Comparison":
     """Compares two models: YAMLs, features and data, and metrics and slices on the same rows, like `fullpass compare`.
 
+    Example:
+        >>> compared = fullpass.compare("pipeline.yaml", "serving", "trips.csv")
+        >>> compared.rows
+        'trips.csv'
+
     Args:
         a, b: An outcome, a pipeline or its YAML (its newest run), a run's id, a version, or a folder of a model.
         rows: Labelled rows in memory or the path of files; None takes the rows of the eval split.
@@ -332,6 +391,11 @@ def evaluate(
 ) -> "Evaluation":
     """Measures a model on labelled rows with the metrics, intervals and slices of the Evaluator.
 
+    Example:
+        >>> evaluation = fullpass.evaluate("pipeline.yaml", "trips.csv")
+        >>> evaluation.rows, evaluation.metrics["auc"] > 0.9
+        (400, True)
+
     Args:
         model, file, read_as: As `a`, `file` and `read_as` of `compare`.
         rows: A table in memory, or the path of a file, folder or glob.
@@ -351,6 +415,10 @@ def evaluate(
 def versions(target: PipelineFile) -> list[Version]:
     """Returns the pushed models, newest first, each with its state, metrics, spans and who blessed it.
 
+    Example:
+        >>> [version.state for version in fullpass.versions("serving")]
+        ['served']
+
     Args:
         target: A pipeline, its YAML, or the folder that models are pushed to.
     """
@@ -359,6 +427,11 @@ def versions(target: PipelineFile) -> list[Version]:
 
 def rollback(target: PipelineFile, to: int | None = None) -> int:
     """Serves an earlier model again, or with `to` a later one; returns the version that is now served.
+
+    Example:
+        >>> (version,) = fullpass.versions("serving")
+        >>> fullpass.rollback("serving", to=version.version) == version.version
+        True
 
     Raises:
         UserError: There is no such version.

@@ -20,6 +20,11 @@ from fullpass.preprocessing.values.raw_batches import raw_batches
 class Transform:
     """The transform of a pipeline's features, with the statistics of an analyzed table; `analyze` returns it.
 
+    Example:
+        >>> rows = {"fare": [1.0, 3.0], "company": ["Acme", "Blue"], "tipped": [0, 1]}
+        >>> fullpass.analyze("pipeline.yaml", rows).vocabulary("company")
+        ['Blue', 'Acme']
+
     Attributes:
         folder: Folder of the transform graph, in the layout of TensorFlow Transform's `TFTransformOutput`.
     """

@@ -43,6 +43,11 @@ class TrainingRows:
 class Exported:
     """A loaded export.
 
+    Example:
+        >>> model = fullpass.open_model("serving")
+        >>> {name: column.type for name, column in model.columns.items()}
+        {'company': 'string', 'fare': 'number'}
+
     Attributes:
         directory: Folder of the SavedModel.
         predict: The signature `serving_raw`.

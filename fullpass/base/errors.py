@@ -11,6 +11,12 @@ from fullpass.base.redact import redact
 class UserError(ValueError):
     """An error whose message is written for the user.
 
+    Example:
+        >>> fullpass.predict("serving", [{"distance": 3.0}])
+        Traceback (most recent call last):
+            ...
+        fullpass.base.errors.UserError: the table: none of the columns that the model reads is in the input. ...
+
     The message names the wrong item (file, row or YAML path), the received value, the accepted values and the fix. It
     is shown verbatim, without a traceback; any other exception is shown with its location. Messages end up in logs and
     notifications, so text that looks like a secret is blanked.

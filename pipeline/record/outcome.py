@@ -42,6 +42,11 @@ class Metrics(dict[str, float]):
 class Outcome:
     """The outcome of a run, as `fullpass run` prints it. A notebook shows it as a page of its own.
 
+    Example:
+        >>> outcome = fullpass.runs("pipeline.yaml")[-1]
+        >>> outcome.blessed, outcome.pushed_to == outcome.served
+        (True, True)
+
     Attributes:
         run_id: Name of the run and of its log folder.
         ok: Whether every node succeeded.

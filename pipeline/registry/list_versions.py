@@ -31,6 +31,11 @@ _UNEQUAL = (
 class Version:
     """A pushed model.
 
+    Example:
+        >>> (version,) = fullpass.versions("serving")
+        >>> version.state, version.rows, version.damaged
+        ('served', 400, None)
+
     Attributes:
         state: `served`, `kept` (a rollback can serve it) or `put aside` (by a rollback; `--to` can serve it).
         pushed: The time of the push, local with offset, ISO 8601.

@@ -74,7 +74,13 @@ PIPELINE = FileForm(
 
 @dataclass(frozen=True)
 class Loaded:
-    """A valid pipeline file."""
+    """A valid pipeline file.
+
+    Example:
+        >>> pipeline = fullpass.load("pipeline.yaml")
+        >>> pipeline.file.name, pipeline.config.name
+        ('pipeline.yaml', 'trips')
+    """
 
     config: PipelineConfig
     file: Path

@@ -16,7 +16,13 @@ _PLAIN_KEY = re.compile(r"[^\s.\[\]\"']+")
 
 @dataclass(frozen=True)
 class Problem:
-    """One finding. A warning does not stop the run; an error does."""
+    """One finding. A warning does not stop the run; an error does.
+
+    Example:
+        >>> (problem,) = fullpass.check("wrong.yaml")
+        >>> problem.line, problem.path, problem.severity
+        (8, 'features.fare', 'error')
+    """
 
     path: str
     """The path as `format_path` writes it; empty for the file as a whole."""
@@ -33,7 +39,15 @@ class Problem:
 
 
 class ConfigError(UsageError):
-    """A pipeline file that cannot be used; `problems` holds every finding, in file order."""
+    """A pipeline file that cannot be used; `problems` holds every finding, in file order.
+
+    Example:
+        >>> try:
+        ...     fullpass.load("wrong.yaml")
+        ... except fullpass.ConfigError as error:
+        ...     error.count
+        '1 error.'
+    """
 
     def __init__(self, file: Path | str, problems: Iterable[Problem]) -> None:
         """Takes the path of the file as the user gave it, and its problems."""
