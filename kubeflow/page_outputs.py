@@ -78,7 +78,7 @@ def classification_metrics(curves: Sequence[Curves | None], classes: Sequence[Cl
     Rows of the matrix are labels, and columns predictions, in the order of the class names.
     """
     found: Json = {}
-    if curves and curves[0] is not None and curves[0].thresholds:
+    if curves and curves[0] is not None:
         points = zip(curves[0].thresholds, curves[0].roc.x, curves[0].roc.y, strict=True)
         found["confidenceMetrics"] = [
             {"confidenceThreshold": threshold, "falsePositiveRate": x, "recall": y}

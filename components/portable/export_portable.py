@@ -98,7 +98,7 @@ def export_portable(model: Exported, to: Format, folder: Path, rows: Iterable[Co
 
 def _network(model: Exported, description: Mapping[str, Any]) -> tuple[Any, dict[str, str]]:
     """Returns the network with the answer of its task as a frozen function, and the keys of its Keras inputs."""
-    network = description.get("network", {"absent": "the model is of an earlier release; train it again."})
+    network = description["network"]
     if "absent" in network:
         raise UserError(f"{model.directory}: the network cannot be written: {network['absent']}")
     loaded = keras.models.load_model(f"{model.directory}/{NETWORK}")

@@ -136,7 +136,7 @@ class AnalyzerCache:
         if content is None:
             return {}
         try:
-            return state_file.decode(content, f"{self._folder.path}/{_USES}", "A new record is started.", checked=True)
+            return state_file.decode(content, f"{self._folder.path}/{_USES}", "A new record is started.")
         except state_file.DamagedState as error:
             logging.warning("%s", error)
             return {}

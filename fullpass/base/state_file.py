@@ -2,8 +2,7 @@
 
 A state file is a JSON object, written atomically. Its key `checksum` holds 16 hex digits of the SHA-256 of the other
 keys, serialized as JSON with sorted keys and without spaces. It is validated by a schema or rejected with a clear
-error. Any tool can read the file, and any change of a value is detected. A file without this key, as earlier releases
-wrote them, is only validated by its schema. To edit a file by hand, remove the key.
+error. Any tool can read the file, and any change of a value is detected.
 
 A seal is the size and the checksum of a file when it was written, to detect a damaged copy later.
 """
@@ -43,11 +42,8 @@ def encode(fields: Mapping[str, Any], *, indent: int | None = None) -> bytes:
     return json.dumps({**kept, CHECKSUM: checksum_of(kept)}, indent=indent).encode()
 
 
-def decode(content: bytes, file: str | Path, what_to_do: str, *, checked: bool = False) -> dict[str, Any]:
+def decode(content: bytes, file: str | Path, what_to_do: str) -> dict[str, Any]:
     """Returns the JSON object of a state file, without its checksum.
-
-    Args:
-        checked: Whether to reject a file without a checksum, because every release wrote one.
 
     Raises:
         DamagedState: The content is no JSON object, or was changed.
@@ -59,7 +55,7 @@ def decode(content: bytes, file: str | Path, what_to_do: str, *, checked: bool =
     if not isinstance(fields, dict):
         raise _damaged(file, f"it holds no JSON object. Received: {type(fields).__name__}", what_to_do)
     written = fields.pop(CHECKSUM, None)
-    if written != checksum_of(fields) and (checked or written is not None):
+    if written != checksum_of(fields):
         raise _damaged(file, "it is not what was written", what_to_do)
     return fields
 
@@ -79,7 +75,7 @@ def validate(fields: Mapping[str, Any], shape: type[T], file: str | Path, what_t
         raise _damaged(file, f"{place}: {found['msg']}", what_to_do) from error
 
 
-def read(path: Path, what_to_do: str, *, checked: bool = False) -> dict[str, Any]:
+def read(path: Path, what_to_do: str) -> dict[str, Any]:
     """Returns the JSON object of a local state file; see `decode`.
 
     Raises:
@@ -92,7 +88,7 @@ def read(path: Path, what_to_do: str, *, checked: bool = False) -> dict[str, Any
         raise
     except OSError as error:
         raise DamagedState(f"{path}: cannot be read: {error.strerror or error}. {what_to_do}") from error
-    return decode(content, path, what_to_do, checked=checked)
+    return decode(content, path, what_to_do)
 
 
 def read_as(shape: type[T], path: Path, what_to_do: str) -> T:

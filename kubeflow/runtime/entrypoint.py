@@ -78,7 +78,7 @@ def run_node(plan: Json, task: ExecutorInput) -> None:
         UserError: The image is of another line than the package, an input has no files, or a declared output was not
             written.
     """
-    check_line(plan.get("line", "an earlier version of Fullpass"))
+    check_line(plan["line"])
     set_environment()
     direct = plan["artifacts"] == "direct"
     with libraries_for(plan["executor"], direct=direct):

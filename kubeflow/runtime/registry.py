@@ -25,13 +25,13 @@ class Blessed:
 
     Attributes:
         time: Time of the record, ISO 8601 in UTC.
-        made_from: Digest of its data and parameters; "" if an earlier version recorded it.
+        made_from: Digest of its data and parameters.
     """
 
     model: str
     blessing: str
     time: str
-    made_from: str = ""
+    made_from: str
 
 
 @dataclass(frozen=True)

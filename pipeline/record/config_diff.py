@@ -61,7 +61,7 @@ class Settings:
 
     @classmethod
     def read(cls, yaml: str) -> "Settings":
-        """Returns the settings of the text of a YAML, which may be that of an earlier release."""
+        """Returns the settings of the text of a YAML, which may be that of another release."""
         tree = read_yaml(yaml).data
         written = json.loads(json.dumps(tree or {}, default=str))
         try:

@@ -58,7 +58,7 @@ def lineage_at(export: Path) -> LineageRecord:
     if not lineage:
         raise UserError(
             f"{export} contains no provenance, and no metadata lists it: its pipeline's root is not on this "
-            "machine, and it was exported by an earlier version of Fullpass or not by `fullpass run`."
+            "machine, and it was not exported by `fullpass run`."
         )
     return LineageRecord(lineage, str(export / DESCRIPTION))
 

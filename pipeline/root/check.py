@@ -5,8 +5,8 @@ from pathlib import Path
 from fullpass.base.errors import UserError
 from fullpass.base.locks import for_reading
 from fullpass.base.owner_mark import read_owner, write_owner
-from fullpass.pipeline.root.layout import HISTORY, METADATA, RootLayout, lock_of
-from fullpass.pipeline.root.sqlite_files import HISTORY_DAMAGED, METADATA_DAMAGED, is_database, verify
+from fullpass.pipeline.root.layout import RootLayout, lock_of
+from fullpass.pipeline.root.sqlite_files import HISTORY_DAMAGED, METADATA_DAMAGED, verify
 
 _SHOWN = 6
 _PATTERN_SIGNS = "*?[\\"
@@ -34,23 +34,15 @@ def check_root(root: Path) -> None:
 def check_own_root(root: Path) -> None:
     """Checks that Fullpass made a root, because it removes old files there.
 
-    A root has a mark. One that an earlier release made has none: it is known by its records or by the folders of its
-    nodes, and by holding nothing that Fullpass does not write.
+    A root has a mark. A new folder, and one without visible files, may become one.
 
     Raises:
         UserError: The folder holds something else.
     """
-    layout = RootLayout(root)
-    if layout.mark.is_file() or not root.is_dir():
+    if RootLayout(root).mark.is_file() or not root.is_dir():
         return
-    present = sorted(path for path in root.iterdir() if path.name[0] != "." and path.name != "lost+found")
-    present = [path for path in present if not path.is_symlink()]  # links are never followed
-    of_nodes = [path for path in present if (path / ".system").is_dir()]
-    records = [path for path in (layout.metadata, layout.history) if is_database(path)]
-    own = {*of_nodes, *layout.paths(), *(p for p in present if p.name.startswith((METADATA, HISTORY)))}
-    foreign = [path.name for path in present if path not in own]
-    if not foreign and not (of_nodes or records):
-        foreign = [path.name for path in present]
+    present = (path for path in root.iterdir() if not path.is_symlink())  # links are never followed
+    foreign = sorted(path.name for path in present if path.name[0] != "." and path.name != "lost+found")
     if foreign:
         names = ", ".join(foreign[:_SHOWN]) + (f" and {len(foreign) - _SHOWN} more" if len(foreign) > _SHOWN else "")
         raise UserError(
@@ -63,7 +55,7 @@ def claim_root(root: Path, name: str) -> None:
     """Makes a folder the root of a pipeline, and marks it.
 
     Args:
-        name: The name of the pipeline. A mark that an earlier release wrote names none.
+        name: The name of the pipeline.
 
     Raises:
         UserError: The path is a file, or the folder holds something else, or it is the root of another pipeline.

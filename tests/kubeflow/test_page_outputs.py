@@ -50,7 +50,7 @@ def test_curve_and_matrix_have_the_form_that_the_frontend_checks():
 
 @pytest.mark.parametrize(
     ("curves", "classes"),
-    [([], []), ([None], [None]), ([Curves(CURVE, CURVE, CURVE)], [ClassResults((), 3, matrix(2).cells)])],
+    [([], []), ([None], [None]), ([None], [ClassResults((), 3, matrix(2).cells)])],
 )
 def test_what_an_evaluation_lacks_is_left_out(curves, classes):
     assert classification_metrics(curves, classes) == {}

@@ -261,7 +261,8 @@ def test_gc_without_the_metadata_of_its_runs_names_them_and_removes_nothing(full
 
 
 EXPORT = """
-import json, sys, tensorflow as tf
+import sys, tensorflow as tf
+from fullpass.base import state_file
 from pathlib import Path
 
 class Model(tf.Module):
@@ -280,7 +281,7 @@ columns = [{"name": "fare", "type": "number", "key": "fare"}, {"name": "zone", "
 source = {"format": "csv", "missing": ["", "?"]}
 said = {"columns": columns, "classes": ["poor", "rich"], "levels": [], "source": source}
 (Path(sys.argv[1]) / "assets.extra").mkdir(exist_ok=True)
-(Path(sys.argv[1]) / "assets.extra" / "fullpass.json").write_text(json.dumps(said))
+state_file.write(Path(sys.argv[1]) / "assets.extra" / "fullpass.json", said)
 """
 
 

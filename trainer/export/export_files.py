@@ -2,7 +2,7 @@
 
 The description `fullpass.json` lists the size in bytes and the CRC-32C of all other files under `files`, and contains
 its own checksum. It does not list the file that a push adds (`origin.json`) or files that are added later. An export of
-an earlier release lists no files and is not verified.
+another program has no description and is not verified.
 """
 
 from collections.abc import Mapping

@@ -94,7 +94,7 @@ def find_columns(files: Sequence[str], layout: Layout | None) -> SplitColumns | 
     path = f"{root}/{FOLDER}/{split}.json"
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
-            index = state_file.decode(file.read(), path, _WHAT_TO_DO, checked=True)
+            index = state_file.decode(file.read(), path, _WHAT_TO_DO)
     except tf.errors.NotFoundError:
         return None
     except (tf.errors.OpError, state_file.DamagedState) as error:

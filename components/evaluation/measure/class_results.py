@@ -127,5 +127,5 @@ def _pairs(labels: np.ndarray, said: np.ndarray, weights: np.ndarray, classes: i
 
 
 def read_class_results(evaluation_uri: str) -> list[ClassResults | None]:
-    """Returns the classes of each model; empty if no metric needs them, or for an earlier release."""
+    """Returns the classes of each model; empty if no metric needs them."""
     return read_parsed(list[ClassResults | None], f"{evaluation_uri}/{FILE}") or []

@@ -56,11 +56,11 @@ def read_measured(evaluation_uri: str) -> Sequence[MeasuredRows]:
     """Returns all metrics of an evaluation.
 
     Raises:
-        UserError: The evaluation is of an earlier release and has no `measured.json`.
+        UserError: The evaluation has no `measured.json`.
     """
     measured = read_parsed(list[MeasuredRows], f"{evaluation_uri}/{FILE}")
     if measured is None:
-        raise UserError(f"{evaluation_uri}: no {FILE}. An early release wrote this evaluation; run the pipeline again.")
+        raise UserError(f"{evaluation_uri}: no {FILE}. Run the pipeline again.")
     return measured
 
 

@@ -43,14 +43,14 @@ class Curves:
     Attributes:
         roc: Share of the negative rows above a threshold -> share of the positive rows above it.
         precision_recall: Share of the positive rows above a threshold -> share of positive rows among those above it.
-        thresholds: The threshold of each point of `roc`; empty for an earlier release.
+        thresholds: The threshold of each point of `roc`.
         calibration: Mean score of a tenth of the rows -> share of positive rows among them.
     """
 
     roc: Curve
     precision_recall: Curve
     calibration: Curve
-    thresholds: tuple[Number, ...] = ()
+    thresholds: tuple[Number, ...]
 
 
 def curves_of(cells: SparseHistograms, grouped: SparseHistograms, index: int) -> Curves | None:
@@ -83,7 +83,7 @@ def curves_of(cells: SparseHistograms, grouped: SparseHistograms, index: int) ->
 
 
 def read_curves(evaluation_uri: str) -> list[Curves | None]:
-    """Returns the curves of each model; empty if the metrics need no histograms, or for an earlier release."""
+    """Returns the curves of each model; empty if the metrics need no histograms."""
     return read_parsed(list[Curves | None], f"{evaluation_uri}/{FILE}") or []
 
 

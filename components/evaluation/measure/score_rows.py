@@ -13,7 +13,7 @@ from fullpass.components.evaluation.measure.scored_rows import Codes, Scored, Sc
 from fullpass.components.evaluation.measure.slice_states import SliceAccumulator, SliceState
 from fullpass.components.read_records import RecordReader
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
-from fullpass.trainer.export.export_files import LABELS, SERVING_DEFAULT, TRANSFORM_FEATURES
+from fullpass.trainer.export.export_files import LABELS, SERVING_DEFAULT
 from fullpass.trainer.input.raw_examples import RawExamples
 from fullpass.trainer.input.raw_tensors import DTYPES
 
@@ -84,8 +84,7 @@ class Scorer:
         rows: dict[str, tf.Tensor] = {}
         models = []
         for model in self._models:
-            # Exports of earlier releases have no function `labels`.
-            transformed = getattr(model, LABELS, model.signatures[TRANSFORM_FEATURES])(examples)
+            transformed = getattr(model, LABELS)(examples)
             outputs = model.signatures[SERVING_DEFAULT](examples)
             others = {name: outputs[name] for name in ("quantiles", "levels") if name in outputs}
             if "classes" in outputs:

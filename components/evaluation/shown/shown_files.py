@@ -70,12 +70,12 @@ class ShownText:
 
 
 def read_dependence(folder: str) -> Dependence | None:
-    """Returns the partial dependence of an evaluation; None for an earlier release or a model without importances."""
+    """Returns the partial dependence of an evaluation; None for a model without importances."""
     return read_parsed(Dependence, f"{folder}/{DEPENDENCE_FILE}")
 
 
 def read_texts(folder: str) -> tuple[ShownText, ...]:
-    """Returns the texts of an evaluation; empty for an earlier release or a model without texts."""
+    """Returns the texts of an evaluation; empty for a model without texts."""
     return read_parsed(tuple[ShownText, ...], f"{folder}/{TEXTS_FILE}") or ()
 
 
@@ -111,7 +111,7 @@ class RegressionErrors:
 
 
 def read_regression_errors(evaluation_uri: str) -> RegressionErrors | None:
-    """Returns the errors; None if the task is no regression, or for an earlier release."""
+    """Returns the errors; None if the task is no regression."""
     return read_parsed(RegressionErrors, f"{evaluation_uri}/{ERRORS_FILE}")
 
 

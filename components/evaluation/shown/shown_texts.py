@@ -11,7 +11,7 @@ from fullpass.components.pages.charts import short_label
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.id_features import TextFeature
-from fullpass.trainer.export.export_files import LABELS, SERVING_DEFAULT, TRANSFORM_FEATURES
+from fullpass.trainer.export.export_files import LABELS, SERVING_DEFAULT
 
 _MOST, _ROWS = 8, 400
 _LONGEST = 300
@@ -31,8 +31,7 @@ def texts_of_export(export: str, sampled: Sequence[bytes], config: Preprocessing
     if not records:
         return ()
     model, examples = loaded_model(export), tf.constant(records)
-    # Exports of earlier releases have no function `labels`.
-    transformed = getattr(model, LABELS, model.signatures[TRANSFORM_FEATURES])(examples)
+    transformed = getattr(model, LABELS)(examples)
     truth = {name: transformed[name].numpy().reshape(len(records)) for name in (LABEL, EXAMPLE_WEIGHT)}
     outputs = {name: value.numpy() for name, value in model.signatures[SERVING_DEFAULT](examples=examples).items()}
     names = [name.decode("utf-8", "replace") for name in outputs["classes"][0]]

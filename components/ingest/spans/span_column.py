@@ -108,7 +108,7 @@ def _parts_of(file: SourceFile, source: Source, span: SpanColumn, index: Path | 
         return _find_spans_cached(file, *texts)
     path = index / index_name(file, source, span)
     try:
-        fields = state_file.read(path, f"{file.path} is read again for its spans.", checked=True)
+        fields = state_file.read(path, f"{file.path} is read again for its spans.")
         return tuple(PartOfFile(**part) for part in fields["parts"])
     except FileNotFoundError:
         pass

@@ -42,7 +42,7 @@ class Answers(tf.Module):
         return {"scores": scores, "prediction": prediction, "classes": classes}
 
     @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
-    def transform(self, examples):
+    def labels(self, examples):
         label = tf.cast(self._read(examples, LABEL, self._labels), self._dtype)
         numbers = {name: tf.cast(self._read(examples, name), tf.int64)[:, 0] for name in (ROW_ID, SPAN)}
         weight = self._read(examples, EXAMPLE_WEIGHT)
@@ -53,8 +53,7 @@ def saved(model, folder, number):
     """Saves such a model in a folder and returns its Model artifact."""
     artifact = standard_artifacts.Model()
     artifact.uri, artifact.id = str(folder), number
-    signatures = {"serving_default": model.serve, "transform_features": model.transform}
-    tf.saved_model.save(model, f"{artifact.uri}/Format-Serving", signatures=signatures)
+    tf.saved_model.save(model, f"{artifact.uri}/Format-Serving", signatures={"serving_default": model.serve})
     return artifact
 
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
+from fullpass.base import state_file
 from fullpass.base.errors import UserError
 from fullpass.components.evaluation.measure.score_rows import Scorer
 from fullpass.components.evaluation.measure.slice_states import SliceAccumulator
@@ -123,8 +124,7 @@ def retold(model, copy: Path, **source):
     shutil.copytree(model.directory, copy)
     description = next(copy.rglob("fullpass.json"))
     described = json.loads(description.read_text())
-    del described["checksum"]  # as after a manual edit
-    description.write_text(json.dumps({**described, "source": {**described["source"], **source}}))
+    state_file.write(description, {**described, "source": {**described["source"], **source}})
     return load_export(copy)
 
 

@@ -1,10 +1,10 @@
 """The choice of the model that a new one follows, with real artifacts and exports on disk."""
 
-import json
 import shutil
 
 import pytest
 
+from fullpass.base import state_file
 from fullpass.components.push.last_blessed import LastBlessedModel
 from fullpass.components.push.push import push, rollback
 
@@ -19,7 +19,7 @@ def models(tmp_path):
         model.id, model.uri = number, str(tmp_path / "Trainer" / str(number))
         extra = tmp_path / "Trainer" / str(number) / "Format-Serving" / "assets.extra"
         extra.mkdir(parents=True)
-        (extra / "fullpass.json").write_text(json.dumps({"made_from": made_from}))
+        state_file.write(extra / "fullpass.json", {"made_from": made_from})
         return model
 
     return make

@@ -79,7 +79,7 @@ def test_current_is_what_a_model_server_serves_after_every_change(model, target)
 
 def test_a_pushed_copy_has_its_lineage_beside_its_description(model, target):
     (model / DESCRIPTION).parent.mkdir()
-    (model / DESCRIPTION).write_text('{"task": "binary", "lineage": {"run": "1"}}')
+    state_file.write(model / DESCRIPTION, {"task": "binary", "lineage": {"run": "1"}})
     version = push(model, target, keep=3, origin="run/1", lineage={"run": "1", "metrics": {"auc": 0.9}}).version
     said = description(folder_of(target, version))
     assert said == {"task": "binary", "lineage": {"run": "1", "metrics": {"auc": 0.9}}}
@@ -268,7 +268,7 @@ def named(tmp_path):
         folder = tmp_path / "models" / pipeline
         (folder / DESCRIPTION).parent.mkdir(parents=True, exist_ok=True)
         (folder / "saved_model.pb").write_text(f"graph of {pipeline}")
-        (folder / DESCRIPTION).write_text(json.dumps({"name": pipeline}))
+        state_file.write(folder / DESCRIPTION, {"name": pipeline})
         return folder
 
     return write
@@ -284,7 +284,7 @@ def test_a_folder_is_of_the_pipeline_that_pushed_into_it_first(named, target, ma
     push(named("cats"), target, keep=2, origin="cats/1")
     assert (target / OWNER).read_text().endswith("\npipeline: cats\n")
     if not marked:
-        (target / OWNER).unlink()  # as an earlier release left it
+        (target / OWNER).unlink()  # as a copy without hidden files
     before = content(target)
     for _ in range(3):
         with pytest.raises(UserError) as refused:

@@ -251,7 +251,7 @@ def test_dates_on_an_axis_are_as_long_as_they_must_be(ends, shown):
 def curves(height):
     """Curves of three points; the last has no error."""
     curve = Curve((0.0, 0.5, 1.0), (0.0, height, 1.0), (0.1, 0.02, float("nan")))
-    return Curves(curve, curve, curve)
+    return Curves(curve, curve, curve, curve.x)
 
 
 def run(*, blessed):

@@ -56,13 +56,6 @@ def test_a_registry_gives_the_newest_model_that_was_made_from_something_else(reg
     assert registry.newest_blessed("flights", made_from="a") is None
 
 
-def test_an_entry_of_an_earlier_version_is_read(registry, tmp_path):
-    (tmp_path / "taxi/blessed").mkdir(parents=True, exist_ok=True)
-    entry = {"model": "s3://b/1", "blessing": "x", "time": "2026-01-01T00:00:00+00:00"}
-    (tmp_path / "taxi/blessed/1-x.json").write_text(json.dumps(entry))
-    assert FolderRegistry(str(tmp_path)).newest_blessed("taxi", made_from="a").model == "s3://b/1"
-
-
 def test_a_model_is_recorded_once(registry):
     assert registry.record_blessed("taxi", "s3://b/1", "x", "a") and registry.record_blessed(
         "taxi", "s3://b/2", "x", "b"

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pyarrow.parquet as pq
 import pytest
 
+from fullpass.base import state_file
 from fullpass.base.errors import UserError
 from fullpass.kubeflow.compile.compile import compile_prediction
 from fullpass.kubeflow.compile.package import to_yaml
@@ -80,9 +81,8 @@ def test_the_newest_blessed_model_of_the_registry_predicts(folder, exported):
     backend.store.upload(exported("binary").directory, "minio://mlpipeline/v2/artifacts/taxi/new/model/Format-Serving")
     put_aside = folder / "models" / "taxi" / "rolled_back-18" / "assets.extra"
     put_aside.mkdir(parents=True)
-    (put_aside / "origin.json").write_text(
-        json.dumps({"model": "minio://mlpipeline/v2/artifacts/taxi/rolled-back/model", "version": 18})
-    )
+    origin = {"model": "minio://mlpipeline/v2/artifacts/taxi/rolled-back/model", "version": 18}
+    state_file.write(put_aside / "origin.json", origin)
     output = str(folder / "models" / "other.jsonl")
     result = backend.run(package_of(folder, "blessed", "2.5"), {"date": "2026-01-02", "output": output})
     assert set(result.states.values()) == {"COMPLETE"} and "taxi/new/model" in result.log("find-model")

@@ -10,6 +10,7 @@ from tfx.orchestration import metadata
 from tfx.orchestration.pipeline import Pipeline
 from tfx.types.standard_artifacts import Examples, Model, ModelBlessing, ModelEvaluation, TransformGraph
 
+from fullpass.base import state_file
 from fullpass.components.artifacts import ParityReport, ServingReport, SpanComparison
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.judge.judge_metrics import judge_metrics
@@ -18,6 +19,7 @@ from fullpass.components.evaluation.measure.measured_metrics import MeasuredRows
 from fullpass.components.push.component import Pusher
 from fullpass.pipeline.record.events import RunResult, new_run_id
 from fullpass.pipeline.root import locks
+from fullpass.pipeline.root.check import claim_root
 from fullpass.pipeline.running.execution import runner
 
 NAME = "toy"
@@ -47,6 +49,7 @@ def pipeline(root: Path, target: Path, auc: float, least: float = 0.8) -> Pipeli
 
 def run(root: Path, made: Pipeline) -> RunResult:
     """Runs a pipeline in its root as `fullpass run` does; every node must succeed."""
+    claim_root(root, made.pipeline_info.pipeline_name)
     run_id = new_run_id()
     with locks.run_lock(root):
         result = runner.run(made, log_dir=root / "logs" / run_id, run_id=run_id)
@@ -91,7 +94,7 @@ def Make(
     serving: OutputArtifact[ServingReport],
 ):
     write(model.uri, "Format-Serving/saved_model.pb", f"model of {auc}")
-    write(model.uri, "Format-Serving/assets.extra/fullpass.json", "{}")
+    write(model.uri, "Format-Serving/assets.extra/fullpass.json", state_file.encode({}).decode())
     write(parity.uri, "parity.json", "{}")
     write(serving.uri, "serving.json", "{}")
 

@@ -45,7 +45,7 @@ class ColumnModel(tf.Module):
         }
 
     @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
-    def transform(self, examples):
+    def labels(self, examples):
         row = self._read(examples, RAW_ROW_ID, tf.int64)
         if self._classes is None:
             y = self._read(examples, "y")
@@ -60,8 +60,7 @@ def export(
 ) -> str:
     """Saves such a model with the YAML that it was trained by, and returns its folder."""
     model = ColumnModel(column, classes)
-    signatures = {"serving_default": model.serve, "transform_features": model.transform}
-    tf.saved_model.save(model, str(folder), signatures=signatures)
+    tf.saved_model.save(model, str(folder), signatures={"serving_default": model.serve})
     yaml = edit(YAML.replace("TASK", task).replace("COLUMN", column).replace("METRICS", metrics))
     lineage = {"run": None, "config": {"hash": "0", "yaml": yaml}, "code": {}, "spans": [], "metrics": {"auc": 0.5}}
     (folder / "assets.extra").mkdir(exist_ok=True)

@@ -33,7 +33,7 @@ def test_versions_measured_on_the_same_rows_have_the_same_letter(tmp_path):
     pushed(tmp_path, 3, "d1", VALID.replace("eval: 2", "eval: 3"))  # another split
     pushed(tmp_path, 4, "d1", VALID.replace("tips > 0.2", "tips > 0.3"))  # another label
     pushed(tmp_path, 5, "d2")
-    pushed(tmp_path, 6, None)  # of an earlier release
+    pushed(tmp_path, 6, None)  # of another program
     marks = {version.version: version.eval_rows for version in read_versions(tmp_path)}
     assert marks[1] == marks[2] and marks[6] is None
     assert len({marks[n] for n in (1, 3, 4, 5)}) == 4

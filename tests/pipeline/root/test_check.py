@@ -1,6 +1,5 @@
 """Roots are marked; a folder with other files is no root, and an unknown node is refused before anything is written."""
 
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.root.check import check_own_root, claim_root
-from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.request import RunRequest, node_names
 from fullpass.pipeline.running.run import run
 
@@ -32,6 +30,7 @@ def test_a_root_is_marked_and_another_folder_is_refused(tmp_path):
         ("user", ["logs/app/server.log"]),
         ("project", ["p.yaml", "work/x"]),
         ("one", ["metadata.sqlite"]),
+        ("copied without its mark", ["Trainer/.system/x", "Trainer/model/7/y"]),
     ):
         for file in made:
             (tmp_path / name / file).parent.mkdir(parents=True, exist_ok=True)
@@ -52,40 +51,15 @@ def test_a_root_is_that_of_one_pipeline(tmp_path):
     with pytest.raises(UserError, match=r"root of the pipeline taxi, as its file \.fullpass-root says.*--root .*/tips"):
         claim_root(tmp_path / "runs", "tips")
     claim_root(tmp_path / "runs", "taxi")
-    RootLayout(tmp_path / "runs").mark.write_text("Fullpass made this folder, and removes old files in it.\n")
-    claim_root(tmp_path / "runs", "tips")
-    with pytest.raises(UserError, match="root of the pipeline tips"):
-        claim_root(tmp_path / "runs", "taxi")
-    (tmp_path / "runs").rename(tmp_path / "taxi")
-    with pytest.raises(UserError, match="--root .*/taxi-2"):
-        claim_root(tmp_path / "taxi", "taxi")
+    (tmp_path / "runs").rename(tmp_path / "tips")
+    with pytest.raises(UserError, match="--root .*/tips-2"):
+        claim_root(tmp_path / "tips", "tips")
 
 
 def test_a_mark_is_written_once_so_that_a_full_disk_does_not_empty_it(tmp_path, monkeypatch):
     claim_root(tmp_path / "runs", "taxi")
     monkeypatch.setattr(Path, "write_text", lambda *_args, **_keys: pytest.fail("was written again"))
     claim_root(tmp_path / "runs", "taxi")
-
-
-def test_the_root_of_an_earlier_release_is_known_by_its_records_and_nodes(tmp_path):
-    old = tmp_path / "old"
-    for folder in ("Trainer/.system", "Trainer/model/7", "logs/20260101-000000-000000", "work/Trainer"):
-        (old / folder).mkdir(parents=True)
-    check_own_root(old)
-    (old / "Trainer/.system").rmdir()
-    with pytest.raises(UserError, match="Trainer"):
-        check_own_root(old)
-    with sqlite3.connect(old / "metadata.sqlite") as database:
-        database.execute("create table t(a)")
-    with pytest.raises(UserError, match="it holds Trainer"):
-        check_own_root(old)
-    (old / "Trainer/.system").mkdir()
-    (old / "thesis.tex").write_text("")
-    with pytest.raises(UserError, match="it holds thesis.tex"):
-        claim_root(old, "taxi")
-    (old / "thesis.tex").unlink()
-    claim_root(old, "taxi")
-    assert RootLayout(old).mark.is_file()
 
 
 @pytest.mark.parametrize("options", [{"to_node": "Nosuch"}, {"from_node": "Nosuch"}])

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fullpass.base import locks as file_locks
+from fullpass.base import state_file
 from fullpass.base.errors import UserError
 from fullpass.pipeline.root import layout, locks
 
@@ -114,7 +115,7 @@ def test_the_signature_of_a_dead_process_is_replaced(tmp_path: Path, other_run):
 
 def test_a_root_that_another_host_signed_is_refused_where_its_lock_cannot_be_seen(tmp_path: Path, monkeypatch):
     lock = tmp_path / layout.RUN_LOCK
-    lock.write_text(json.dumps({"pid": 7, "host": "elsewhere", "since": "2026-01-01T00:00:00+00:00", "what": "a run"}))
+    state_file.write(lock, {"pid": 7, "host": "elsewhere", "since": "2026-01-01T00:00:00+00:00", "what": "a run"})
     mounts = tmp_path / "mounts"
     monkeypatch.setattr(file_locks, "_MOUNTS", mounts)
     mounts.write_text(f"bucket {tmp_path} fuse.s3fs rw 0 0\n")

@@ -187,7 +187,7 @@ def test_the_examples_are_read_where_columns_are_damaged(tmp_path, monkeypatch, 
     with caplog.at_level(logging.WARNING):
         assert rows_of(load(files)) == {column: rows * 3 for column, rows in EXPECTED.items()}
     told = [record.getMessage() for record in caplog.records if "columns" in record.getMessage()]
-    # Without an index there are no column files, as in a split written by an earlier release.
+    # Without an index there are no column files, as in a split that was written without them.
     assert [name in message for message in told] == ([] if (damage, name) == (Path.unlink, "train.json") else [True])
 
 

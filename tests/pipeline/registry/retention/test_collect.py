@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from ml_metadata import proto
 
+from fullpass.base import state_file
 from fullpass.base.errors import UserError
 from fullpass.components.data_gate import summary_entries
 from fullpass.components.push.push import rollback, served_version, served_versions
@@ -93,7 +94,7 @@ def four_runs(tmp_path_factory) -> Project:
     for number in (3, 4):
         rows = project.root / "Transform" / "transformed_examples" / order["Transform"][number - 1] / "Split-train/rows"
         index = {"key": {"files": [[str(rows), 1, 1]]}}
-        nodes.write(project.root / "input_cache" / f"train-{number}", "index.json", json.dumps(index))
+        nodes.write(project.root / "input_cache" / f"train-{number}", "index.json", state_file.encode(index).decode())
     nodes.write(project.root / "input_cache" / ".train-9.pending", "block-000000.bin", "half of a cache")
     return project
 
@@ -107,9 +108,7 @@ def project(four_runs: Project, tmp_path: Path) -> Project:
     before, after = str(four_runs.root), str(copied.root)
     move_addresses(copied.root / "metadata.sqlite", four_runs.root.parent, tmp_path)
     for file in [*copied.target.glob("*/assets.extra/origin.json"), *copied.root.glob("input_cache/*/index.json")]:
-        moved = json.loads(file.read_text().replace(before, after))
-        moved.pop("checksum", None)
-        file.write_text(json.dumps(moved))
+        state_file.write(file, json.loads(file.read_text().replace(before, after)))
     return copied
 
 
