@@ -64,6 +64,7 @@ class RunResult:
 
     Attributes:
         base_run_id: The earlier run whose outputs are reused, if any.
+        recorded_as: The earlier run in whose records the outputs are found, because nothing has changed since.
     """
 
     run_id: str
@@ -72,6 +73,7 @@ class RunResult:
     nodes: tuple[NodeResult, ...]
     seconds: float
     base_run_id: str | None = None
+    recorded_as: str | None = None
     interrupted: bool = False
 
     @property

@@ -66,6 +66,7 @@ class RunFacts:
     trained: bool = fact(False, "Whether it evaluated a model that was trained on its whole window.", kept=True)
     unread: bool = fact(False, "Whether not even the metadata could be read, so its outputs are unknown.")
     nodes: Mapping[str, Mapping[str, Any]] = fact(dict, "Node -> status, seconds, cpu_seconds, peak_mib.")
+    recorded_as: str | None = fact(None, "The earlier run in whose records its artifacts are; null for its own.")
 
     rows: Mapping[str, int] | None = fact(None, "Split -> rows.", "rows")
     rows_read: int = fact(0, "Rows of the files of the window.", "rows", kept=True)

@@ -76,6 +76,7 @@ def of_result(result: RunResult) -> Facts:
         "ended": ended.isoformat(timespec="seconds"),
         "seconds": round(result.seconds, 3),
         "ok": result.ok,
+        "recorded_as": result.recorded_as,
         "unread": any(node.id == "Evaluator" and node.status in _READ for node in result.nodes),
         "nodes": {
             node.id: {

@@ -32,7 +32,6 @@ from fullpass.pipeline.registry import list_versions
 from fullpass.pipeline.registry.compared_model import find_model
 from fullpass.pipeline.registry.locate_model import find_export, pushed_to, read_lineage, tree
 from fullpass.pipeline.registry.retention.collect import Freed, NextRun, collect
-from fullpass.pipeline.registry.retention.records import Policy
 from fullpass.pipeline.registry.root_page import write_page_after_run, write_pages_of
 from fullpass.pipeline.root.check import check_own_root
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root, served_folder
@@ -250,7 +249,6 @@ def _eval_rows(model: "Exported") -> "Iterator[Mapping[str, np.ndarray]]":
 def gc(
     file: options.File = options.USUAL,
     keep_runs: Annotated[int, Option(min=1, help="Number of newest runs to keep.")] = 10,
-    keep_days: Annotated[float, Option(min=0, help="Also keep runs that are younger than this.")] = 30,
     root: options.Root = None,
     dry_run: Annotated[bool, Option("--dry-run", help="Show what would be freed; change nothing.")] = False,
     as_json: options.Json = False,
@@ -267,8 +265,7 @@ def gc(
         )
     if not layout.metadata.is_file():
         raise UserError(f"{folder}: no run has been made there. --root names another folder.")
-    target, policy = served_folder(loaded), Policy(keep_runs, keep_days)
-    freed = collect(folder, target, policy, _next_run(loaded, folder), dry_run=dry_run)
+    freed = collect(folder, served_folder(loaded), keep_runs, _next_run(loaded, folder), dry_run=dry_run)
     if as_json:
         print_data(json.dumps({"dry_run": dry_run, **asdict(freed)}, indent=2))
     else:

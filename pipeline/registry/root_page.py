@@ -117,7 +117,7 @@ def _shown(layout: RootLayout, run: ListedRun) -> ShownRun:
         ("rows read", f"{known.rows_read:,}" if known.rows_read else ""),
     ]
     report, logs = _report(run), layout.run_logs(name)
-    reads, made = artifacts_by_node(layout.metadata, name) if known.nodes else ({}, {})
+    reads, made = artifacts_by_node(layout.metadata, known.recorded_as or name) if known.nodes else ({}, {})
     shown: dict[str, ShownNode] = {}
     depth: dict[str, int] = {}
     for node, result in known.nodes.items():  # in the order of the pipeline, so nodes that it reads come before it

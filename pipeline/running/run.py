@@ -33,7 +33,7 @@ from fullpass.pipeline.root.layout import RootLayout, pipeline_root, served_fold
 from fullpass.pipeline.running.execution.artifact_checksums import discard_damaged
 from fullpass.pipeline.running.execution.display import display
 from fullpass.pipeline.running.execution.records import outputs_of_node
-from fullpass.pipeline.running.execution.unchanged_run import find_unchanged, inputs_of, record_repeat, write_state
+from fullpass.pipeline.running.execution.unchanged_run import find_unchanged, inputs_of, repeat, write_state
 from fullpass.pipeline.running.request import DEFAULTS, RunRequest, node_names
 from fullpass.pipeline.running.run_window import run_window
 from fullpass.pipeline.running.tracking.track import track, tracked_run
@@ -112,7 +112,7 @@ def _say(console: Console, line: str) -> None:
 
 
 def _execute(loaded: Loaded, root: Path, request: RunRequest, console: Console) -> _EndedRun:
-    """Runs the nodes; if nothing has changed since a successful run of all nodes, only repeats its records."""
+    """Runs the nodes; if nothing has changed since a successful run of all nodes, takes its results."""
     layout, name = RootLayout(root), loaded.config.name
     window = run_window(loaded, root, request.span, gate=request.gate)
     run_id = new_run_id()
@@ -130,12 +130,12 @@ def _execute(loaded: Loaded, root: Path, request: RunRequest, console: Console) 
     if unchanged is not None:
         with display(console, events=request.events) as listener:
             seconds = time.monotonic() - started
-            result = record_repeat(unchanged, root, name, run_id, facts, listener, seconds)
+            result = repeat(unchanged, root, name, run_id, listener, seconds)
         return _EndedRun(facts, result, log, inputs)
     _say(console, "Loading TensorFlow, TFX and Beam ...")
     with noise_to(log), large_imports():
         import_frameworks(after_tensorflow=tensorflow_process.prepare)
-        # TensorFlow, TFX and Beam take seconds; a run that only repeats records needs none of them.
+        # TensorFlow, TFX and Beam take seconds; a run of which nothing has changed needs none of them.
         from fullpass.pipeline.running.build import build
         from fullpass.pipeline.running.execution import runner
         from fullpass.pipeline.running.execution.metadata_store import record_run

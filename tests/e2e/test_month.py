@@ -164,7 +164,7 @@ def test_a_rollback_and_gc_leave_the_day_stopped(month):
         month.write(day)
         ordinary(month, day)
         assert DRIFTED not in month.trained_on()
-    gc = ("fullpass", "gc", month.folder / "pipeline.yaml", "--keep-runs", "1", "--keep-days", "0")
+    gc = ("fullpass", "gc", month.folder / "pipeline.yaml", "--keep-runs", "1")
     assert month.fullpass(*gc).returncode == 0
     month.write(RELEASED)
     assert f"gap: 2026-10-{DRIFTED} was stopped by run" in ordinary(month, RELEASED)

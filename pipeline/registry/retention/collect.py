@@ -22,11 +22,9 @@ from fullpass.components.ingest.writing.manifest import QUARANTINE
 from fullpass.components.push.push import pushed_origins
 from fullpass.pipeline.record.history import RunHistory
 from fullpass.pipeline.registry.retention.records import (
-    DAY,
     LIVE,
     Kept,
     MetadataRecords,
-    Policy,
     find_kept,
     read_metadata,
     removal_of,
@@ -86,10 +84,11 @@ class Freed:
     links: tuple[str, ...] = ()
 
 
-def collect(root: Path, target: Path, policy: Policy, next_run: NextRun, *, dry_run: bool = False) -> Freed:
+def collect(root: Path, target: Path, newest: int, next_run: NextRun, *, dry_run: bool = False) -> Freed:
     """Removes the files and records that no kept run, model or window needs; returns the sizes and numbers.
 
     Args:
+        newest: The number of newest runs to keep, 1 or more.
         target: The folder of its pushed models. All of them are kept, including those put aside.
 
     Raises:
@@ -98,11 +97,11 @@ def collect(root: Path, target: Path, policy: Policy, next_run: NextRun, *, dry_
     check_own_root(root)
     with nullcontext() if dry_run else run_lock(root, what="fullpass gc"):
         check_root(root)
-        now, root = time.time(), root.resolve()
+        root = root.resolve()
         metadata, history = RootLayout(root).metadata, RunHistory(root)
         records = read_metadata(metadata)
-        kept = find_kept(records, policy, pushed_origins(target), next_run.spans, now)
-        since = min([now - policy.days * DAY, *(run.created for run in records.runs if run.id in kept.runs)])
+        kept = find_kept(records, newest, pushed_origins(target), next_run.spans)
+        since = min((run.created for run in records.runs if run.id in kept.runs), default=time.time())
         removal = removal_of(records, kept)
         unneeded = find_unneeded(root, records, kept, next_run, since)
         oldest = datetime.fromtimestamp(since, UTC)
@@ -135,7 +134,8 @@ def find_unneeded(root: Path, records: MetadataRecords, kept: Kept, next_run: Ne
 
     Args:
         root: The pipeline root, without symbolic links, locked by the caller if anything is to be removed.
-        since: Seconds since 1970; logs, tables and unfinished work that changed later are needed.
+        since: When the oldest kept run began, in seconds since 1970; logs, tables and unfinished work that changed
+            later are needed.
 
     Raises:
         UserError: An artifact lies outside the root.
@@ -143,7 +143,6 @@ def find_unneeded(root: Path, records: MetadataRecords, kept: Kept, next_run: Ne
     layout = RootLayout(root)
     located = _artifact_folders(root, records)
     needed = {located[artifact] for artifact in kept.files if artifact in located}
-    nodes = {execution.node for execution in records.executions.values()}
     fingerprints = {str(records.artifacts[artifact].properties.get("fingerprint")) for artifact in kept.files}
     runs = {run.name for run in records.runs if run.id in kept.runs}
     statistics = entries(layout.span_statistics)
@@ -152,8 +151,7 @@ def find_unneeded(root: Path, records: MetadataRecords, kept: Kept, next_run: Ne
     )
     found: list[Unneeded] = []
     for folder in entries(root):
-        # Nodes of earlier releases are known by their folder alone.
-        if folder not in layout.paths() and (folder.name in nodes or folders.is_folder(folder / ".system")):
+        if folder not in layout.paths() and folders.is_folder(folder / ".system"):
             found += _of_node(folder, needed, kept.executions)
     accumulators = (file for release in entries(layout.analyzer_cache) for file in entries(release))
     span_index = entries(layout.span_index) if next_run.index is not None else []
@@ -236,4 +234,4 @@ def _is_of(cache: Path, needed: Collection[Path], root: Path) -> bool:
 
 
 def _older(since: float, paths: Iterable[Path]) -> Iterator[Path]:
-    return (path for path in paths if folders.modified(path) < min(since, time.time()))
+    return (path for path in paths if folders.modified(path) < since)

@@ -195,15 +195,6 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
 EXAMPLES, MODEL, REPORT = "Examples", "Model", "Report"
 _BLESSED_KEPT = 2
 """The last blessed model, and the one before, which was its baseline."""
-DAY = 24 * 3600.0
-
-
-@dataclass(frozen=True)
-class Policy:
-    """The runs to keep: this number of newest runs, and those younger than this many days."""
-
-    runs: int
-    days: float
 
 
 @dataclass(frozen=True)
@@ -221,17 +212,15 @@ class Kept:
     models: frozenset[int]
 
 
-def find_kept(
-    records: MetadataRecords, policy: Policy, pushed: Collection[str], spans: Collection[int], now: float
-) -> Kept:
+def find_kept(records: MetadataRecords, newest: int, pushed: Collection[str], spans: Collection[int]) -> Kept:
     """Returns the records and files to keep.
 
     Args:
+        newest: The number of newest runs to keep, 1 or more.
         pushed: The addresses of pushed models, which are kept regardless of their run.
-        now: Seconds since 1970.
     """
     makers = records.makers()
-    runs = kept_runs(records, policy, now)
+    runs = records.runs[-newest:]
     executions = {one for run in runs for one in run.executions if one in records.executions}
     files = _artifacts_of(records, executions) | _window_examples(records, spans)
     models = _kept_models(records, pushed) | {one for one in files if records.artifacts[one].type == MODEL}
@@ -259,12 +248,6 @@ def removal_of(records: MetadataRecords, kept: Kept) -> Removal:
         runs=frozenset(run.id for run in records.runs) - kept.runs - used,
         gone=frozenset(live & kept.records - kept.files),
     )
-
-
-def kept_runs(records: MetadataRecords, policy: Policy, now: float) -> list[RecordedRun]:
-    """Returns the runs that a policy keeps, oldest first."""
-    newest = records.runs[-policy.runs :] if policy.runs else ()
-    return [run for run in records.runs if run in newest or run.created > now - policy.days * DAY]
 
 
 def _kept_models(records: MetadataRecords, pushed: Collection[str]) -> set[int]:

@@ -91,7 +91,7 @@ def outputs_of_node(result: RunResult, node_id: str) -> dict[str, list[RecordedA
         KeyError: The run has no such node.
     """
     result.node(node_id)
-    return outputs_in(result.metadata_path, result.pipeline_name, result.run_id, node_id)
+    return outputs_in(result.metadata_path, result.pipeline_name, result.recorded_as or result.run_id, node_id)
 
 
 def outputs_in(path: Path, pipeline_name: str, run_id: str, node_id: str) -> dict[str, list[RecordedArtifact]]:

@@ -22,7 +22,6 @@ from fullpass.pipeline.record.history import OccasionRecord, RunHistory
 from fullpass.pipeline.registry.commands import gc
 from fullpass.pipeline.registry.retention import records
 from fullpass.pipeline.registry.retention.collect import NextRun, collect
-from fullpass.pipeline.registry.retention.records import Policy
 from fullpass.pipeline.root import locks
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.execution import metadata_store
@@ -33,7 +32,6 @@ from tests.pipeline.registry.retention import nodes
 
 pytestmark = pytest.mark.integration
 RUN_FIRST = True
-ONE_RUN = Policy(runs=1, days=0)
 LIMIT_SECONDS = 120
 
 
@@ -47,9 +45,9 @@ class Project:
         result = run(self.root, nodes.pipeline(self.root, self.target, span, blessed=blessed))
         return {node.id: str(node.status) for node in result.nodes}
 
-    def collect(self, policy=ONE_RUN, spans=(3, 4), index=None, **options):
+    def collect(self, newest=1, spans=(3, 4), index=None, **options):
         next_run = NextRun(spans, index, before=1)
-        return collect(self.root, self.target, policy, next_run, **options)
+        return collect(self.root, self.target, newest, next_run, **options)
 
     def artifacts(self) -> dict[str, str]:
         """Returns node/output/n -> state, n counting the artifacts of an output that there were, from 1."""
@@ -193,10 +191,10 @@ def test_a_dry_run_of_the_command_leaves_the_span_index_unchanged(project: Proje
     (tmp_path / "trips.csv").write_text("day,fare,tip\n2013-01-05,1,2\n")
     nodes.write(project.root / "span_index", "aaaa.json", "[]")
     before = project.everything()
-    gc(tmp_path / "pipeline.yaml", keep_runs=1, keep_days=0, root=project.root, dry_run=True, as_json=True)
+    gc(tmp_path / "pipeline.yaml", keep_runs=1, root=project.root, dry_run=True, as_json=True)
     said = json.loads(capsys.readouterr().out)
     assert project.everything() == before and said["counts"]["span index"] == 1
-    gc(tmp_path / "pipeline.yaml", keep_runs=1, keep_days=0, root=project.root, as_json=True)
+    gc(tmp_path / "pipeline.yaml", keep_runs=1, root=project.root, as_json=True)
     assert json.loads(capsys.readouterr().out) == {**said, "dry_run": False}
     assert list((project.root / "span_index").iterdir()) == []
 
@@ -249,17 +247,10 @@ def unknown_in(layout: RootLayout) -> set[str]:
 
 
 def test_folders_of_a_node_without_records_are_removed(project: Project):
-    nodes.write(project.root / "OfAnEarlierRelease" / "output" / "7", "file", "left")
-    nodes.write(project.root / "OfAnEarlierRelease" / ".system" / "executor_execution" / "7", "file", "left")
+    nodes.write(project.root / "OfNoRecord" / "output" / "7", "file", "left")
+    nodes.write(project.root / "OfNoRecord" / ".system" / "executor_execution" / "7", "file", "left")
     project.collect()
-    assert not [path for path in (project.root / "OfAnEarlierRelease").rglob("*") if path.is_file()]
-
-
-def test_young_runs_are_kept_whatever_their_number(project: Project):
-    before = project.everything()
-    freed = project.collect(Policy(runs=1, days=1))
-    assert freed.records == {"artifacts": 0, "executions": 0, "runs": 0} and freed.kept["runs"] == 4
-    assert before.keys() - project.everything().keys() == {"runs/input_cache/.train-9.pending/block-000000.bin"}
+    assert not [path for path in (project.root / "OfNoRecord").rglob("*") if path.is_file()]
 
 
 def test_the_reported_sizes_are_those_of_the_removed_files(project: Project):
@@ -321,20 +312,19 @@ def test_a_root_that_a_run_holds_is_refused(project: Project):
 
 
 def test_a_dry_run_needs_no_root_that_can_be_written(project: Project, read_only):
-    policy = Policy(runs=1, days=0)
-    expected, before = collect(project.root, project.target, policy, NextRun(), dry_run=True), project.everything()
+    expected, before = collect(project.root, project.target, 1, NextRun(), dry_run=True), project.everything()
     (project.root / "metadata.sqlite.lock").unlink()
     read_only()
-    assert collect(project.root, project.target, policy, NextRun(), dry_run=True) == expected
+    assert collect(project.root, project.target, 1, NextRun(), dry_run=True) == expected
     with pytest.raises(OSError, match=r"Read-only file system: .*\.run\.lock"):
-        collect(project.root, project.target, policy, NextRun())
+        collect(project.root, project.target, 1, NextRun())
     assert project.everything() == before
 
 
 def test_a_root_that_was_moved_is_refused(project: Project, tmp_path: Path):
     moved = shutil.copytree(project.root, tmp_path / "elsewhere")
     with pytest.raises(UserError, match="copied or moved"):
-        collect(moved, project.target, ONE_RUN, NextRun())
+        collect(moved, project.target, 1, NextRun())
     assert len(list(moved.glob("Trainer/model/*"))) == 4
 
 
@@ -365,22 +355,6 @@ def test_links_are_never_followed(project: Project, tmp_path: Path):
     for link in [path for path in project.root.rglob("*") if path.is_symlink()]:
         link.unlink()
     assert {name for name, state in project.artifacts().items() if state == "LIVE"} == KEPT == project.folders()
-
-
-def test_names_of_nodes_in_records_never_lead_out_of_the_root(project: Project, tmp_path: Path):
-    nodes.write(tmp_path / "elsewhere" / "output" / "7", "file", "of somebody else")
-    nodes.write(project.root / "logs" / "2999" / "7", "file", "of a run")
-    with sqlite3.connect(project.root / "metadata.sqlite") as database:
-        names = ["toy.../elsewhere", f"toy.{tmp_path / 'elsewhere'}", "toy.", "toy.logs"]
-        for number, name in zip((1, 2, 3, 4), names, strict=True):
-            database.execute(
-                "UPDATE Context SET name = ? WHERE id = (SELECT c.id FROM Context c JOIN Type t ON t.id = c.type_id "
-                "WHERE t.name = 'node' ORDER BY c.id LIMIT 1 OFFSET ?)",
-                (name, number),
-            )
-    project.collect()
-    assert (tmp_path / "elsewhere" / "output" / "7" / "file").exists()
-    assert (project.root / "logs" / "2999" / "7" / "file").exists()
 
 
 def test_the_folder_of_a_needed_artifact_may_be_a_link(project: Project, tmp_path: Path):
@@ -415,7 +389,6 @@ from pathlib import Path
 from fullpass.pipeline.registry.retention import collect, records
 from fullpass.base import folders
 from fullpass.pipeline.registry.retention.collect import NextRun
-from fullpass.pipeline.registry.retention.records import Policy
 root, target, when = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 def die(*arguments):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -438,7 +411,7 @@ else:
             die()
         remove(path)
     folders.shutil.rmtree = partly
-collect.collect(root, target, Policy(1, 0), NextRun((3, 4)))
+collect.collect(root, target, 1, NextRun((3, 4)))
 """
 
 

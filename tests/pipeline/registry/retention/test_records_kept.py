@@ -13,7 +13,6 @@ from fullpass.pipeline.registry.retention.records import (
     Artifact,
     Execution,
     MetadataRecords,
-    Policy,
     RecordedRun,
     find_kept,
     removal_of,
@@ -97,7 +96,7 @@ def histories(draw):
 def keep(history: History, records: MetadataRecords, runs: int, pushed: set[str]):
     last = len(history.runs)
     spans = range(last - history.window + 2, last + 1)
-    return find_kept(records, Policy(runs=runs, days=0), pushed, spans, now=1e9)
+    return find_kept(records, runs, pushed, spans)
 
 
 def after(records: MetadataRecords, removal) -> MetadataRecords:
