@@ -129,7 +129,7 @@ class PipelineConfig(Spec):
     preprocessing: ImportPath | None = None
     """Function that replaces the transforms of all features (docs/own-code.md)."""
     code_files: tuple[Name, ...] = ()
-    """Files, patterns or folders that your functions read (docs/running.md)."""
+    """Files, patterns or folders that your functions read (docs/own-code.md)."""
     model: ModelConfig = WideDeep(kind="wide_deep")
     """Architecture; a bare kind such as `linear` uses defaults."""
     training: TrainingConfig = TrainingConfig()

@@ -55,21 +55,14 @@ def cron_problem(text: str) -> str | None:
 
 @dataclass(frozen=True)
 class Cron:
-    """A cron line: the numbers that each field matches, in ascending order; weekdays from 0, Sunday, to 6.
+    """A cron line as cronsim reads it.
 
     Attributes:
-        either_day: Whether a match of the day of the month or of the day of the week is enough, which is the case if
-            both fields are restricted.
+        weekdays: The days of the week that it matches, ascending from 0, Sunday, to 6.
     """
 
     text: str
-    seconds: tuple[int, ...]
-    minutes: tuple[int, ...]
-    hours: tuple[int, ...]
-    days: tuple[int, ...]
-    months: tuple[int, ...]
     weekdays: tuple[int, ...]
-    either_day: bool
 
     @staticmethod
     @lru_cache(maxsize=64)
@@ -77,16 +70,8 @@ class Cron:
         """Returns a checked line of five or six fields."""
         written = _for_cronsim(text.split())
         line = CronSim(written, _ANY_TIME)
-        return Cron(
-            text=written,
-            seconds=tuple(sorted(line.seconds)),
-            minutes=tuple(sorted(line.minutes)),
-            hours=tuple(sorted(line.hours)),
-            days=tuple(sorted(line.days)),
-            months=tuple(sorted(line.months)),
-            weekdays=tuple(sorted({day % 7 for day in line.weekdays if isinstance(day, int)})),
-            either_day=not line.day_and,
-        )
+        weekdays = {day % 7 for day in line.weekdays if isinstance(day, int)}
+        return Cron(written, tuple(sorted(weekdays)))
 
     def after(self, instant: datetime, zone: ZoneInfo) -> Iterator[datetime]:
         """Yields the instants of the line after `instant`, in UTC.

@@ -220,11 +220,3 @@ def parse(words: list[str]) -> None:
 def test_a_command_of_the_pages_parses(line):
     words = shlex.split(line.replace("pause|resume|delete", "pause"))[1:]
     parse(words[: words.index(">")] if ">" in words else words)
-
-
-def test_the_dag_of_airflow_compiles_and_calls_a_command():
-    page = (REPOSITORY / "docs/airflow.md").read_text(encoding="utf-8")
-    [code] = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    compile(code, "dag.py", "exec")
-    [line] = re.findall(r'RUN = "fullpass (.*)"', code)
-    parse(shlex.split(re.sub(r"{{.*?}}", "2026-01-05", line)))

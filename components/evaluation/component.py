@@ -204,7 +204,7 @@ def why_not_measured(export: str, config: PreprocessingConfig) -> str:
     and seem worse than it is.
 
     Args:
-        export: The folder of its SavedModel; an early release has not described its columns.
+        export: The folder of its SavedModel; one of another program does not describe its columns.
         config: Features and label of the pipeline.
     """
     described = read_description(export)

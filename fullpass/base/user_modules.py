@@ -12,13 +12,12 @@ import re
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from fullpass.base.errors import UserError, did_you_mean
-from fullpass.base.loaded_code import RECORDS_VARIABLE, recorded
 
 FOLDER_VARIABLE = "FULLPASS_MODULES"
 """Environment variable with the folder, which child processes of a node, such as Beam workers, inherit."""
@@ -29,15 +28,8 @@ _appended: set[str] = set()
 """Folders that this module appended to `sys.path`."""
 
 
-def use_modules_of(folder: Path, records: Path | None = None) -> None:
-    """Sets the folder of user-defined modules in this process and in its child processes.
-
-    Args:
-        records: Folder for the records of what they load (`loaded_code.py`); None: nothing is recorded.
-    """
-    os.environ.pop(RECORDS_VARIABLE, None)
-    if records is not None:
-        os.environ[RECORDS_VARIABLE] = str(records)
+def use_modules_of(folder: Path) -> None:
+    """Sets the folder of user-defined modules in this process and in its child processes."""
     before = os.environ.get(FOLDER_VARIABLE)
     os.environ[FOLDER_VARIABLE] = str(folder)
     if before is not None and before != str(folder):
@@ -66,8 +58,7 @@ def import_function(path: str) -> Any:
     """
     module, _, name = path.partition(":")
     try:
-        with recorded(path):
-            found = import_user_module(module)
+        found = import_user_module(module)
     except Exception as error:
         raise UserError(
             f"{path} cannot be imported: {type(error).__name__}: {error}. Its module must lie beside the YAML, or be "
@@ -79,17 +70,15 @@ def import_function(path: str) -> Any:
 
 
 @contextmanager
-def own_code(path: str, hint: str = "", *, of_source: bool = False) -> Iterator[None]:
+def own_code(path: str, hint: str = "") -> Iterator[None]:
     """Turns an error of a user's function into a `UserError` that names the file, the line and the function.
 
     Args:
         path: The function, as package.module:function.
         hint: A sentence after the message of a ValueError, which TensorFlow and Keras raise for wrong shapes.
-        of_source: Whether it gives the rows of a source, which every run reads anew; else what it loads is recorded.
     """
     try:
-        with nullcontext() if of_source else recorded(path):
-            yield
+        yield
     except UserError:
         raise
     except Exception as error:

@@ -57,15 +57,13 @@ def newest_training(loaded: Loaded, root: Path, run: str | None = None) -> Diagn
             "the newest run wrote no transformed examples, because Transform computed no feature then; the YAML "
             f"now has such features. Write them: `fullpass run {loaded.file} --to Transform`."
         )
-    records = loaded.config.data.records
     return DiagnosedTraining(
         files=train_files(examples, loaded.file),
         rows=sum(int(each.properties[f"rows_{TRAIN}"]) for each in examples),
         spec=TrainingSpec(
             preprocessing, loaded.config.trainer_config, tft.TFTransformOutput(transform["transform_graph"][-1].uri)
         ),
-        shard_mb=records.shard_mb,
-        readers=records.readers,
+        shard_mb=loaded.config.data.records.shard_mb,
     )
 
 

@@ -1,7 +1,6 @@
 """Diagnoses the input of a training: measures each stage, all together, and candidate settings; formats the result."""
 
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +10,9 @@ import tensorflow as tf
 
 from fullpass.base.processes import usable_cores
 from fullpass.pipeline.diagnose.profiled_training import DiagnosedTraining, ProfiledTraining
-from fullpass.pipeline.diagnose.rates import Rate
 from fullpass.pipeline.diagnose.settings import InputSettings, input_settings
 from fullpass.pipeline.diagnose.stages import MODEL, NOTHING, ONCE, STAGES, TRANSFORM, Stage, stages
-from fullpass.pipeline.diagnose.trials import ROUNDS, WORTH_IT, Candidate, Trial, candidates, try_settings
+from fullpass.pipeline.diagnose.trials import WORTH_IT, Trial, candidates, try_settings
 from fullpass.pipeline.printing import aligned
 from fullpass.trainer.fit.strategy import describe_devices
 
@@ -22,7 +20,10 @@ INPUT_BOUND, PARTLY = 0.20, 0.05
 """Shares of a training's time in which the model waits for input: the thresholds of TensorFlow Profiler's analyzer of
 input pipelines, https://www.tensorflow.org/guide/profiler."""
 
-_SAMPLE_SHARE, _STAGE_SHARE = 0.1, 0.3
+_SAMPLE_SHARE = 0.1
+"""The share of the time for the sample: on a slow disk, a tenth still reads enough records for a batch."""
+_STAGE_SHARE = 0.3
+"""The share of the time for the stages; the trials, which decide, have the rest."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,6 @@ class Diagnosis:
     Attributes:
         epochs: The maximum number of epochs, over which the time of the first reading is spread.
         written: The trial of the YAML as written, with all stages together.
-        epoch_rate: The rate of its updates alone, without the first reading.
         trials: The settings that were tried, the fastest first.
         served: Whether `input.service` lets other machines read and parse, which is not measured.
     """
@@ -47,9 +47,7 @@ class Diagnosis:
     cores: int
     stages: tuple[Stage, ...]
     written: Trial
-    epoch_rate: Rate
     trials: tuple[Trial, ...]
-    untried: tuple[Candidate, ...]
     served: bool = False
 
     @property
@@ -100,16 +98,14 @@ def diagnose_training(
     Raises:
         UserError: The examples do not match the YAML, or there are none.
     """
-    deadline = time.perf_counter() + seconds
     with tempfile.TemporaryDirectory(prefix="fullpass-diagnose-") as folder:
         log("a sample of the records")
         profiled = ProfiledTraining(training, Path(folder), _SAMPLE_SHARE * seconds)
         setting = input_settings(profiled, {})
         log("each stage alone")
         alone = stages(profiled, setting, _STAGE_SHARE * seconds)
-        wanted = candidates(profiled, max(alone, key=lambda stage: stage.step_seconds).name)
         left = (1 - _SAMPLE_SHARE - _STAGE_SHARE) * seconds
-        found = try_settings(profiled, wanted, left, deadline, log)
+        written, *others = try_settings(profiled, list(candidates(profiled)), left, log)
         return Diagnosis(
             rows=training.rows,
             files=len(training.files),
@@ -120,10 +116,8 @@ def diagnose_training(
             devices=describe_devices(tf.distribute.get_strategy()),
             cores=usable_cores(),
             stages=tuple(alone),
-            written=found.written,
-            epoch_rate=found.epoch_rate,
-            trials=tuple(sorted(found.trials, key=lambda trial: -trial.gain)),
-            untried=tuple(found.untried),
+            written=written,
+            trials=tuple(sorted(others, key=lambda trial: -trial.gain)),
             served=training.spec.config.input.service is not None,
         )
 
@@ -159,14 +153,14 @@ def verdict(diagnosis: Diagnosis) -> Iterator[str]:
         f"{1000 * stage.step_seconds:.3g} ms per step, {share:.0%} of the stages' sum."
     )
     if d.best is not None:
-        yield f"Do: {d.best.candidate.text}. {_gain_text(d, d.best)}; {d.best.candidate.why}."
+        speeds = f"{d.written.per_second:,.0f} -> {d.best.per_second:,.0f} examples/s, {d.best.gain:.1f} times"
+        yield f"Do: {d.best.candidate.text}. {speeds}, as tried; {d.best.candidate.why}."
         if any(path.startswith("data.records.") for path in d.best.candidate.changes):
             yield "Then `fullpass run`: the records are written anew."
     elif d.trials and d.trials[0].gain >= WORTH_IT:
-        uneven = "in one round only" if d.trials[0].rounds == 1 else "but not in every round"
         yield (
-            f"Do: nothing yet. {d.trials[0].candidate.text} was {d.trials[0].gain:.2f} times as fast, {uneven}, which "
-            "may be chance; measure with more --seconds."
+            f"Do: nothing yet. {d.trials[0].candidate.text} was {d.trials[0].gain:.2f} times as fast, but not in every "
+            "round, which may be chance; measure with more --seconds."
         )
     elif d.bound == "compute-bound":
         yield "Do: nothing about the input; no setting of it makes this training faster by a tenth."
@@ -213,7 +207,6 @@ def diagnosis_json(diagnosis: Diagnosis) -> dict[str, Any]:
             }
             for trial in d.trials
         ],
-        "untried": [dict(candidate.changes) for candidate in d.untried],
         "recommended": dict(d.best.candidate.changes) if d.best else {},
     }
 
@@ -238,13 +231,14 @@ def _stage_lines(d: Diagnosis) -> Sequence[str]:
         if rate.seconds <= NOTHING:
             rows.append((stage.name, "", "0", "0%", ""))
         else:
-            rows.append((stage.name, *_cells(rate, rate.per_second, stage.step_seconds, share)))
-    rows.append(("together", *_cells(d.epoch_rate, d.written.per_second, d.step_seconds, f"{d.written.wait:.0%} wait")))
+            rows.append((stage.name, *_cells(rate.per_second, stage.step_seconds, share, rate.cores)))
+    wait = f"{d.written.wait:.0%} wait"
+    rows.append(("together", *_cells(d.written.per_second, d.step_seconds, wait, d.written.cores)))
     return aligned(rows, right=True)
 
 
-def _cells(rate: Rate, per_second: float, step_seconds: float, share: str) -> tuple[str, ...]:
-    return f"{per_second:,.0f}", f"{1000 * step_seconds:.3g}", share, f"{rate.cores:.1f}"
+def _cells(per_second: float, step_seconds: float, share: str, cores: float) -> tuple[str, ...]:
+    return f"{per_second:,.0f}", f"{1000 * step_seconds:.3g}", share, f"{cores:.1f}"
 
 
 def _trial_lines(d: Diagnosis) -> Iterator[str]:
@@ -254,12 +248,3 @@ def _trial_lines(d: Diagnosis) -> Iterator[str]:
         for trial in (d.written, *d.trials)
     ]
     yield from aligned(rows, right=True)
-    if d.untried:
-        yield f"Not tried for lack of time (--seconds): {'; '.join(candidate.text for candidate in d.untried)}."
-
-
-def _gain_text(d: Diagnosis, trial: Trial) -> str:
-    text = f"{d.written.per_second:,.0f} -> {trial.per_second:,.0f} examples/s, {trial.gain:.1f} times, as tried"
-    if trial.rounds == ROUNDS:
-        return text
-    return f"{text} in {trial.rounds} round{'s' * (trial.rounds != 1)} of {ROUNDS} (more --seconds make it steadier)"

@@ -52,7 +52,6 @@ class DiagnosedTraining:
     rows: int
     spec: TrainingSpec
     shard_mb: int = 128
-    readers: int = 1
 
 
 @dataclass(frozen=True)

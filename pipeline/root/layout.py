@@ -64,8 +64,6 @@ class RootLayout:
         """The folder of the tables in memory that runs were given, one Parquet file per table."""
         self.index = root / "index.html"
         """The page of all runs and models."""
-        self.loaded_code = root / "loaded_code"
-        """The folder of the records of what the user's functions load."""
         self.last_full_run = root / "whole_run.json"
         """The state file of the last successful run of all nodes."""
 

@@ -59,7 +59,7 @@ def run(loaded: Loaded, request: RunRequest = DEFAULTS, *, console: Console | No
     check_model_folder(served_folder(loaded), "the folder of pushed models (push.to)")
     request.check_nodes(node_names(loaded.config))
     claim_root(root, loaded.config.name)
-    use_modules_of(loaded.folder, RootLayout(root).loaded_code)
+    use_modules_of(loaded.folder)
 
     say = partial(_say, console)
     with ExitStack() as until_notified:

@@ -64,7 +64,7 @@ def backfill(
         raise UsageError(f"{spans}: a backfill takes the first and the last span, such as 2013-01-01:2013-02-28.")
     layout = RootLayout(pipeline_root(loaded, root))
     claim_root(layout.root, loaded.config.name)
-    use_modules_of(loaded.folder, layout.loaded_code)
+    use_modules_of(loaded.folder)
     window = find_window(loaded.config.data, loaded.resolve, spans, index=layout.span_index)
     steps = _steps(loaded, window, layout, last_only=last_only)
     open_ones = [step for step in steps if step.done is None]

@@ -1,8 +1,7 @@
-"""The commands `fullpass backfill` and `fullpass schedule run`, `trigger` and `export`."""
+"""The commands `fullpass backfill` and `fullpass schedule run` and `trigger`."""
 
 import sys
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
@@ -11,16 +10,14 @@ from fullpass.pipeline import options
 from fullpass.pipeline.authoring.checks.check import load_checked
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.exit_codes import ExitCode
-from fullpass.pipeline.printing import print_data, print_text
+from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.scheduling.backfill import backfill as fill
-
-_Form = Literal["cron", "systemd", "kubernetes"]
 
 
 def register(app: typer.Typer, schedule: typer.Typer) -> None:
     """Adds the command `fullpass backfill`, and the subcommands of `fullpass schedule`."""
     app.command()(backfill)
-    for verb in (run, trigger, export):
+    for verb in (run, trigger):
         schedule.command()(verb)
 
 
@@ -60,35 +57,6 @@ def trigger(
     from fullpass.pipeline.scheduling.local_scheduler import request_run
 
     print_text(request_run(loaded, root=root, span=span))
-
-
-def export(
-    file: options.NeededFile,
-    form: Annotated[
-        _Form,
-        Option(
-            "--as",
-            help="The scheduler to export for.",
-            show_default=False,
-            **options.one_of("scheduler", _Form),
-        ),
-    ],
-    image: Annotated[str | None, Option(help="Image of the CronJob, which contains Fullpass.")] = None,
-    output: Annotated[
-        Path | None, Option("--output", "-o", help="Folder to write into.", show_default="standard output")
-    ] = None,
-) -> None:
-    """Write a crontab line, a systemd unit and timer, or a Kubernetes CronJob for the schedule."""
-    from fullpass.pipeline.scheduling.export import scheduler_files as files_of
-    from fullpass.pipeline.scheduling.export import write_files
-
-    files = files_of(load(file), form, image=image)
-    if output is not None:
-        for path in write_files(files, output):
-            print_text(path)
-        return
-    for name, text in files.items():
-        print_data(f"# {name}\n{text}" if len(files) > 1 else text, nl=False)
 
 
 def backfill(

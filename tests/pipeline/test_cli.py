@@ -178,7 +178,6 @@ def test_a_shortened_task_is_told_what_was_meant(fullpass, tmp_path):
     [
         ("export model --to tflite -o out", '"tflite" is no format. Accepted: litert, onnx.'),
         ("run --gate wrn", '"wrn" is no policy of the data gate. Did you mean "warn"? Accepted: stop, warn.'),
-        ("schedule export a.yaml --as k8s", '"k8s" is no scheduler. Accepted: cron, systemd, kubernetes.'),
     ],
 )
 def test_an_option_with_few_values_lists_them(fullpass, arguments, message):

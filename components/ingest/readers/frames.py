@@ -41,13 +41,13 @@ class ModuleReader(Reader[ModuleSource]):
 
 def _call(path: str) -> Any:
     function = import_function(path)
-    with own_code(path, of_source=True):
+    with own_code(path):
         returned = function()
     return _own(returned, path) if isinstance(returned, Iterator) else returned
 
 
 def _own(items: Iterator[Any], path: str) -> Iterator[Any]:
-    with own_code(path, of_source=True):
+    with own_code(path):
         yield from items
 
 

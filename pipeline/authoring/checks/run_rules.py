@@ -17,7 +17,7 @@ from fullpass.components.ingest.spans.spans import span_unit
 from fullpass.components.push.push import require_owner
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
-from fullpass.pipeline.authoring.user_code import find_code, function_problem, matching_files, model_functions
+from fullpass.pipeline.authoring.user_code import function_problem, matching_files, reads_of, user_functions
 from fullpass.pipeline.config import missing_for_mlflow
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.feature import CustomFeature, Feature, ImageFeature, TextFeature
@@ -41,18 +41,17 @@ def check_functions(loaded: Loaded) -> Iterator[Finding]:
 
 
 def check_code_files(loaded: Loaded) -> Iterator[Finding]:
-    """Declared files exist, and files that the user's code reads under names that are not in it are declared."""
+    """Declared files exist, and a module of the YAML that reads files has declared ones."""
     for index, entry in enumerate(loaded.config.code_files):
         path = loaded.resolve(entry)
         if not matching_files(path):
             yield Finding(("code_files", index), f"{entry!r} is no file.{nearby(path)} Looked for: {path}.")
-    functions = loaded.config.preprocessing_config.functions + model_functions(loaded.config)
-    unknown = find_code({path.partition(":")[0] for path in functions}, loaded.folder).unknown
-    if unknown and not loaded.config.code_files:
+    reads = sorted({line for function in user_functions(loaded.config) for line in reads_of(function, loaded.folder)})
+    if reads and not loaded.config.code_files:
         yield warning(
             ("code_files",),
-            f"{', '.join(unknown)}: reads a file whose name is not in the code. A run does not notice its changes if "
-            "TensorFlow or Arrow opens it, nor do runs on other machines. Name it here: code_files: [FILE].",
+            f"{', '.join(reads)}: may read a file. A run notices changes of Python files only; name others here: "
+            "code_files: [FILE].",
         )
 
 

@@ -16,7 +16,7 @@ from fullpass.components.ingest.spans.spans import Window
 from fullpass.components.library_versions import COMPUTING, version
 from fullpass.components.push.push import rolled_back_origins
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.authoring.user_code import beside_code, user_digest, user_functions
+from fullpass.pipeline.authoring.user_code import user_digest
 from fullpass.pipeline.record import events
 from fullpass.pipeline.record.events import Listener, NodeResult, RunResult, Status
 from fullpass.pipeline.record.provenance import source_digest
@@ -47,7 +47,7 @@ class LastFullRun:
 def inputs_of(loaded: Loaded, root: Path, window: Window) -> str:
     """Returns a digest of all inputs of a run's pipeline and its resolvers, except the metadata.
 
-    These are the config, the data, the user's code, the files beside it, those of vocabularies and weights, Fullpass's
+    These are the config, the data, the user's code, the files of vocabularies and weights, Fullpass's
     own code, the versions of the libraries that compute, and the models that a rollback has put aside.
     """
     target = Path(loaded.resolve(loaded.config.push.to))
@@ -57,7 +57,6 @@ def inputs_of(loaded: Loaded, root: Path, window: Window) -> str:
         repr(window),
         repr(spans_read(loaded.config.ingest_config, window)),
         user_digest(loaded),
-        beside_code(user_functions(loaded.config)),
         source_digest(),
         [version(package) for package in COMPUTING],
         sorted(rolled_back_origins(target)),

@@ -108,6 +108,6 @@ def test_metrics_and_matrix_are_of_what_the_export_predicts(tmp_path):
     assert {(c.label, c.predicted): c.weight for c in classes.cells} == dict(zip(pairs, matrix, strict=True))
 
 
-def test_an_evaluation_of_an_early_release_is_refused(tmp_path):
-    with pytest.raises(UserError, match="no measured.json. An early release wrote this evaluation; run the pipeline"):
+def test_an_evaluation_without_its_measured_metrics_is_refused(tmp_path):
+    with pytest.raises(UserError, match="no measured.json. Run the pipeline again"):
         read_measured(str(tmp_path))

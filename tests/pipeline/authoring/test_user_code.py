@@ -12,7 +12,6 @@ from fullpass.pipeline.authoring.user_code import (
     check_code_is_packed,
     code_digest,
     declared_code_files,
-    find_code,
     function_problem,
 )
 from tests import REPOSITORY
@@ -128,59 +127,55 @@ def test_the_digest_follows_the_content_of_vocabulary_files(tmp_path):
     assert code_digest([], [str(file)]) != before
 
 
-def test_the_digest_is_that_of_every_file_that_the_code_is_known_to_use(tmp_path, clean_imports):
-    """Each file alone changes the digest, however it is imported or read; a file that is not named does not."""
-    files = {
-        "mine.py": "import helper\nfrom pack.deep import more\n\ndef f(columns):\n    import lazy\n",
-        "helper.py": (
-            "import importlib\nnamed = importlib.import_module('by_name')\n"
-            "table = json.load(open(Path(__file__).parent / 'tables' / 'zones.json'))\n"
-        ),
-        "by_name.py": "from importlib import import_module\nimport_module(name='in_' + 'parts') if 0 else None\n",
-        "tables/zones.json": "{}",
-        "lazy.py": "for file in Path('rules').glob('*.txt'): ...\n",
-        "rules/a.txt": "a",
-        "pack/__init__.py": "F = 1\n",
-        "pack/deep.py": "from . import beside\nfrom .sub import *\n",
-        "pack/beside.py": "G = 1\n",
-        "pack/sub/__init__.py": "__all__ = ['starred']\n",
-        "pack/sub/starred.py": "H = 1\n",
-        "in_parts.py": "L = 1\n",
-    }
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    (tmp_path / "notes.md").write_text("unrelated")
+def test_the_digest_is_that_of_every_python_file_at_or_below_the_folder(tmp_path, clean_imports):
+    """Each alone changes it, its name too; other files, environments and hidden folders do not."""
+    code = ["mine.py", "nobody_imports_it.py", "pack/__init__.py", "pack/sub/deep.py", "fast.abi3.so"]
+    other = ["notes.md", "zones.json", "env/pyvenv.cfg", "env/lib/a.py", ".hidden/b.py", "pack/__pycache__/c.pyc"]
+    for name in (*code, *other):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("F = 1\n")
     use_modules_of(tmp_path)
+    before = code_digest(["mine:f"])
+    assert len(before) == 16 and code_digest(["mine:g"]) == before != code_digest(["pack:f"])
+    followed = []
+    for name in (*code, *other):
+        (tmp_path / name).write_text("F = 2\n")
+        followed += [name] if code_digest(["mine:f"]) != before else []
+        (tmp_path / name).write_text("F = 1\n")
+    assert followed == code and code_digest(["mine:f"]) == before
+    (tmp_path / "pack" / "sub" / "deep.py").rename(tmp_path / "pack" / "sub" / "deeper.py")
+    assert code_digest(["mine:f"]) != before
 
-    def digest() -> str:
-        return code_digest(["mine:f"])
 
-    before = digest()
-    assert len(before) == 16
-    unseen = []
-    for name, text in files.items():
-        (tmp_path / name).write_text(text + " ")
-        unseen += [name] if digest() == before else []
-        (tmp_path / name).write_text(text)
-    (tmp_path / "notes.md").write_text("something else")
-    assert not unseen and digest() == before
-    (tmp_path / "rules" / "b.txt").write_text("new")
-    assert digest() != before, "a new file of a folder that is listed"
+def test_the_file_of_a_module_elsewhere_counts_and_a_moved_folder_does_not(tmp_path, clean_imports, monkeypatch):
+    digests = []
+    for folder in ("a", "b"):
+        (tmp_path / folder / "own").mkdir(parents=True)
+        (tmp_path / folder / "own" / "mine.py").write_text("F = 1\n")
+        use_modules_of(tmp_path / folder / "own")
+        digests.append(code_digest(["mine:f"]))
+    assert digests[0] == digests[1]
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for content in ("F = 1\n", "F = 2\n"):
+        (tmp_path / "elsewhere_of_user.py").write_text(content)
+        digests.append(code_digest(["elsewhere_of_user:f"]))
+    assert len(set(digests)) == 3
 
 
 def test_the_digest_follows_the_libraries_that_the_code_imports(tmp_path, clean_imports, monkeypatch):
-    (tmp_path / "mine.py").write_text("def f(columns):\n    import shapely.geometry, json\n")
+    (tmp_path / "mine.py").write_text("import json\ndef f(columns):\n    import os, shapely.geometry\n")
     use_modules_of(tmp_path)
-    seen = []
-    for installed in ("1.0", "2.0"):
-        monkeypatch.setattr("fullpass.pipeline.authoring.user_code.version", lambda name, v=installed: v)
-        seen.append(code_digest(["mine:f"]))
-    assert seen[0] != seen[1]
-    assert find_code(["mine"], tmp_path).libraries == ("shapely",)
+    digests = {}
+    for library in ("shapely", "json", "geometry"):
+        versions = {library: "2.0"}
+        monkeypatch.setattr(
+            "fullpass.pipeline.authoring.user_code.version", lambda name, v=versions: v.get(name, "1.0")
+        )
+        digests[library] = code_digest(["mine:f"])
+    assert digests["shapely"] != digests["json"] == digests["geometry"]
 
 
-def test_a_file_that_is_read_by_a_computed_name_is_told_until_it_is_declared(tmp_path):
+def test_a_line_that_may_read_a_file_is_told_until_files_are_declared(tmp_path):
     folder = tmp_path / "computed"
     folder.mkdir()
     (folder / "rates.csv").write_text("1\n")
@@ -213,7 +208,6 @@ def test_code_that_loads_what_an_image_lacks_is_refused_and_other_code_is_not(tm
     folder, shared, installed = (tmp_path / name for name in ("project", "shared", "installed"))
     for place in (folder, shared, installed):
         place.mkdir()
-    (tmp_path / "zones.json").write_text("{}")
     (folder / "near.py").write_text("F = 1\n")
     (shared / "elsewhere.py").write_text("F = 1\n")
     (installed / "of_package.py").write_text("F = 1\n")
@@ -228,15 +222,10 @@ def test_code_that_loads_what_an_image_lacks_is_refused_and_other_code_is_not(tm
         )
     )
     import_of = "import sys\nsys.path.insert(0, '../shared')\nimport elsewhere\n".replace("../shared", str(shared))
-    reading = "from pathlib import Path\n(Path(__file__).parents[1] / 'zones.json').read_text()\n"
     end = "def f(columns): ...\n"
     (folder / "fine.py").write_text(f"import near, of_package\nimport zoneinfo\nzoneinfo.ZoneInfo('UTC')\n{end}")
-    for text, lacking in ((import_of, shared / "elsewhere.py"), (reading, tmp_path / "zones.json")):
-        (folder / "wrong.py").write_text(text + end)
-        use_modules_of(tmp_path)
-        use_modules_of(folder)
-        for name in [name for name in sys.modules if name.endswith((".wrong", ".fine")) or name == "elsewhere"]:
-            del sys.modules[name]
-        with pytest.raises(UserError) as caught:
-            check_code_is_packed(load(file))
-        assert f"wrong:f loads {lacking}, which the image lacks: it has {folder}" in str(caught.value)
+    (folder / "wrong.py").write_text(import_of + end)
+    use_modules_of(folder)
+    with pytest.raises(UserError) as caught:
+        check_code_is_packed(load(file))
+    assert f"wrong:f loads {shared / 'elsewhere.py'}, which the image lacks: it has {folder}" in str(caught.value)

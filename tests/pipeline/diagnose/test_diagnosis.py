@@ -146,13 +146,6 @@ def test_hundreds_of_tiny_files(prepared, tmp_path: Path):
 
 
 @pytest.mark.long
-def test_files_read_one_after_the_other(prepared, tmp_path: Path, slow_files):
-    files = write(tmp_path, records_of(prepared), 8)
-    found = diagnosed(training(prepared, files, input={"cache": "none", "readers": 1}), FEW_SECONDS)
-    assert (found.bound, found.stage.name) == ("input-bound", "read")
-
-
-@pytest.mark.long
 def test_a_slow_disk_and_its_remedy(prepared, tmp_path: Path, slow_files):
     files = write(tmp_path, records_of(prepared), 1)
     found = diagnosed(training(prepared, files, input={"cache": "none"}))

@@ -1,9 +1,8 @@
-"""The settings that pass to the next round, the measurements shared by settings, and the settings that are worth it.
+"""The rounds of settings, the measurements that settings share, and the settings that are tried.
 
 The tests fake the measurements per setting; everything computed from them is real.
 """
 
-import math
 from types import SimpleNamespace
 
 import pytest
@@ -22,9 +21,9 @@ FIRST = 0.004
 
 @pytest.fixture
 def tried(monkeypatch):
-    """Returns `tried({text of a setting: seconds per row in an epoch})`: the trials, and the list of measurements."""
+    """Returns `tried({text: seconds per row in an epoch}, *settings)`: the trials, and the list of measurements."""
 
-    def run(row_seconds: dict[str, float], *, seconds: float = 100.0, deadline: float = math.inf, others=()):
+    def run(row_seconds: dict[str, float], *others):
         measured = []
 
         def input_settings(_, changes):
@@ -50,57 +49,45 @@ def tried(monkeypatch):
             spec=SimpleNamespace(config=SimpleNamespace(training=training)), order=lambda *_: None, update=None
         )
         wanted = [Candidate(changes, "it may help") for changes in others]
-        return trials.try_settings(subject, wanted, seconds, deadline), measured
+        return trials.try_settings(subject, wanted, 100.0, log=lambda _: None), measured
 
     return run
 
 
-CACHE, READERS, RECORDS = {"input.cache": "auto"}, {"input.readers": 4}, {"data.records.compression": "none"}
-ROW_SECONDS = {
-    "as written": 0.009,
-    "input.cache: auto": 0.001,
-    "input.readers: 4": 0.0089,
-    "data.records.compression: none": 0.003,
-    "data.records.shard_mb: 128": 0.0091,
-}
-SHARDS = {"data.records.shard_mb": 128}
-EVERY = (CACHE, READERS, RECORDS, SHARDS)
+CACHE, SHARDS = {"input.cache": "auto"}, {"data.records.shard_mb": 128}
+ROW_SECONDS = {"as written": 0.009, "input.cache: auto": 0.001, "data.records.shard_mb: 128": 0.019}
 
 
-def test_what_is_faster_in_the_first_round_is_measured_in_every_round(tried):
-    found, measured = tried(ROW_SECONDS, others=EVERY)
-    rounds = {trial.candidate.text: trial.rounds for trial in found.trials}
-    faster = {"input.cache: auto", "input.readers: 4", "data.records.compression: none"}
-    assert {text for text, number in rounds.items() if number == 3} == faster
-    assert rounds["data.records.shard_mb: 128"] == 1
-    # The first reading adds 1 ms per row and epoch, which gives 10 ms as written, and 2 ms with the cache.
-    gains = {trial.candidate.text: trial.gain for trial in found.trials}
-    assert gains["input.cache: auto"] == pytest.approx(5.0)
-    assert gains["data.records.compression: none"] == pytest.approx(2.5)
-    assert measured.count("as written") == 3
-    assert measured.count("first of as written") == 3, "once a round, for all that read the same files"
+def test_settings_take_turns_in_three_rounds_and_share_the_reading_of_the_same_files(tried):
+    (written, cache, shards), measured = tried(ROW_SECONDS, CACHE, SHARDS)
+    a_round = ["first of as written", "as written", "input.cache: auto", "first of rewritten"]
+    assert measured == [*a_round, "data.records.shard_mb: 128"] * 3
+    # The first reading adds 1 ms per row and epoch, which gives 10 ms as written, 2 ms with the cache, 20 ms in shards.
+    assert [trial.gain for trial in (written, cache, shards)] == pytest.approx([1.0, 5.0, 0.5])
+    assert written.per_second == pytest.approx(1 / 0.010)
+    assert [trial.worth_it for trial in (written, cache, shards)] == [False, True, False]
 
 
-def test_what_is_slower_in_the_first_round_is_not_measured_again(tried):
-    slower = {**ROW_SECONDS, "input.cache: auto": 0.02, "input.readers: 4": 0.01}
-    found, measured = tried(slower, others=(CACHE, READERS))
-    assert [trial.rounds for trial in found.trials] == [1, 1]
-    assert not any(trial.worth_it for trial in found.trials)
-    assert (measured.count("as written"), measured.count("input.cache: auto")) == (3, 1)
-
-
-def test_with_little_time_the_likeliest_is_tried_and_the_others_are_told(tried):
-    found, _ = tried(ROW_SECONDS, seconds=1.0, others=EVERY)
-    assert [dict(trial.candidate.changes) for trial in found.trials] == [CACHE]
-    assert [dict(candidate.changes) for candidate in found.untried] == [READERS, RECORDS, SHARDS]
-
-
-def test_past_the_deadline_one_setting_is_tried_once(tried):
-    found, measured = tried(ROW_SECONDS, deadline=-math.inf, others=EVERY)
-    assert [(dict(trial.candidate.changes), trial.rounds) for trial in found.trials] == [(CACHE, 1)]
-    assert len(found.untried) == 3
-    assert measured == ["first of as written", "as written", "input.cache: auto"]
-    assert found.written.per_second == pytest.approx(1 / 0.010)
+@pytest.mark.parametrize(
+    ("cache", "fits", "files", "megabytes", "expected"),
+    [
+        ("none", True, 4, 40, [CACHE]),
+        ("none", True, 40, 20, [CACHE, SHARDS]),
+        ("disk", True, 40, 80, [CACHE]),
+        ("disk", False, 4, 4, []),
+        ("auto", False, 11, 10, [SHARDS]),
+    ],
+)
+def test_rows_are_kept_and_small_files_made_larger(monkeypatch, cache, fits, files, megabytes, expected):
+    kept = {"none": "files", "disk": "disk", "auto": "memory" if fits else "disk"}[cache]
+    monkeypatch.setattr(trials, "input_settings", lambda *_: SimpleNamespace(kept=kept))
+    monkeypatch.setattr(trials, "fits", lambda *_: fits)
+    subject = SimpleNamespace(
+        spec=SimpleNamespace(config=SimpleNamespace(input=SimpleNamespace(cache=cache, memory_fraction=0.5))),
+        training=SimpleNamespace(files=("file",) * files, shard_mb=1),
+        bytes=megabytes << 20,
+    )
+    assert [dict(candidate.changes) for candidate in trials.candidates(subject)] == expected
 
 
 def test_whole_passes_are_measured_where_that_is_asked_for():

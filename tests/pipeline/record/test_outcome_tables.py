@@ -25,7 +25,7 @@ def evaluation(tmp_path) -> str:
     ]
     (tmp_path / "measured.json").write_text(measured_json(rows))
     curve = {"x": [0, 1], "y": [0.2, 0.4], "error": [None, 0.1]}
-    curves = {"roc": curve, "precision_recall": curve, "calibration": curve}
+    curves = {"roc": curve, "precision_recall": curve, "calibration": curve, "thresholds": [1.0, 0.0]}
     (tmp_path / "curves.json").write_text(json.dumps([curves, None]))
     pairs = {("yes", "yes"): 5, ("yes", "no"): 2, ("no", "yes"): 1, ("no", "no"): 7}
     cells = tuple(Cell(*pair, weight, 0.5, math.nan) for pair, weight in pairs.items())

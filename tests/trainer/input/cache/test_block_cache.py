@@ -1,7 +1,6 @@
 """The disk cache: used only if it is complete and of the same data, and its errors never stop training."""
 
 import gc
-import json
 import os
 import re
 import resource
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from fullpass.base import state_file
 from fullpass.trainer.input.cache.block_cache import CachePlan, find_cache
 from fullpass.trainer.input.cache.row_store import CacheWriter
 from fullpass.trainer.input.epochs import BatchOrder, batches_of, to_batch, windows_from_cache
@@ -147,7 +147,7 @@ def test_a_damaged_block_is_found_and_the_cache_removed(tmp_path, damage, expect
 def test_a_foreign_folder_in_its_place_is_no_cache(tmp_path):
     plan = plan_in(tmp_path)
     plan.folder.mkdir(parents=True)
-    (plan.folder / "index.json").write_text(json.dumps({"format": 1, "key": {"files": "others"}}))
+    state_file.write(plan.folder / "index.json", {"format": 1, "key": {"files": "others"}})
     cache, message = find_cache(plan)
     assert cache is None and "index.json belongs to another cache" in message
 
