@@ -92,6 +92,7 @@ def _without_links(folder: Path) -> bool:
 
 
 _COPY_BYTES = 4 << 20
+"""Bytes of a copied part, all of a file that is in memory."""
 
 
 class Folder:

@@ -21,11 +21,15 @@ from typing import TypeVar
 Result = TypeVar("Result")
 _CGROUPS = Path("/sys/fs/cgroup")
 _PR_SET_PDEATHSIG = 1
+"""From linux/prctl.h."""
 _M_ARENA_MAX = -8
+"""From glibc's malloc.h."""
 _MARK = "FULLPASS_COMMAND"
 """Environment variable that marks a command and its descendants, even those in another process group or session."""
 _LOOK_SECONDS = 0.01
+"""Seconds between searches for processes that survived."""
 _MOST_LOOKS = 200
+"""Searches at most: two seconds, after which a process waits in the kernel and cannot be killed."""
 
 
 def usable_cores(cgroups: Path = _CGROUPS) -> int:
@@ -161,6 +165,7 @@ def _kill_marked(mark: str) -> None:
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _LONGEST_SLEEP = 0.1
+"""Seconds between looks for a signal, which a sleeping thread would not notice."""
 
 
 class StopSignals:

@@ -18,6 +18,7 @@ from fullpass.base.files import write_atomically
 
 PROGRESS_FILE_VARIABLE = "FULLPASS_PROGRESS_FILE"
 MIN_INTERVAL_SECONDS = 0.2
+"""Seconds between reports of progress, each of which writes a file: less than the display's tick."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -118,6 +118,7 @@ def _damaged(file: str | Path, why: str, what_to_do: str) -> DamagedState:
 READ_BYTES = 64 << 20
 """The size of the largest file whose content is compared in a listing or before a run."""
 _CHUNK_BYTES = 1 << 20
+"""Bytes of a read for a checksum."""
 
 
 @dataclass(frozen=True)

@@ -28,15 +28,23 @@ from fullpass.trainer.records.blocks import Block, join
 from fullpass.trainer.records.record_files import BLOCK_ROWS, read_records
 
 MAX_SAMPLED = 100_000
+"""Rows of the sample at most: they fit in memory, and an epoch of them is longer than a measurement."""
 _BLOCK_SECONDS = 0.05
+"""Seconds of a block: short against a measurement of half a second, long against the cost of a call."""
 _MIN_BLOCK = 16
+"""Records of the smallest block: photographs take milliseconds each."""
 _PILOT_ROWS = 64
+"""Records of the first block that is tried, and of each read."""
 _PILOT_CALLS = 3
+"""Calls of which the fastest counts, because other load only adds time."""
 _MAX_REPEATS = 200
+"""Repetitions of the sample's files at most: each is opened anew, and the list of their names is a tensor."""
 _UPDATES = 10_000
 """The updates over which the learning rate falls; the cost of an update does not depend on it."""
 _FILE_BYTES = 10 << 20
+"""Bytes of a file of the sample, so that few rows are in one file, as Ingest would write them."""
 _MAX_FILES = 10
+"""Files of the sample at most, since a sample is small."""
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,13 @@ import tensorflow as tf
 from fullpass.trainer.fit.steps import Loop
 
 _CALL_SECONDS = 0.1
+"""Seconds of a call of the training loop: the clock is looked at after each."""
 _MAX_STEPS = 1000
+"""Updates of a call at most."""
 _SETTLE = 0.25
+"""The share of a measurement that is not counted, in which buffers fill and caches warm up."""
 _LATE = 2.0
+"""Times the length of a measurement after which it ends within a pass."""
 
 
 @dataclass(frozen=True)

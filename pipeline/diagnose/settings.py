@@ -27,6 +27,7 @@ Changes = Mapping[str, Any]
 """Changed values by path in the YAML."""
 
 _WINDOW_BLOCKS = 2
+"""Blocks in the shuffled window of streamed rows: one is read while another one is taken from."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,9 @@ from fullpass.trainer.records import record_files
 from fullpass.trainer.records.columns import find_columns
 
 _CHUNK_BYTES = 8 << 20
+"""Bytes of a read, all of a file that is in memory."""
 _BLOCKS = 16
+"""Blocks that are parsed over and over: more than the cores that parse them."""
 
 OPEN, READ, DECOMPRESS, PARSE = "open", "read", "decompress", "parse"
 TRANSFORM, BATCH, COPY, MODEL = "transform", "batch", "copy", "model"

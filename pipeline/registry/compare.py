@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 SIDES = ("A", "B")
 _SHOWN_SLICES = 10
+"""Slices in a terminal; the page and `--json` have all."""
 _NAN = float("nan")
 
 

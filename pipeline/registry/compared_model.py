@@ -25,6 +25,7 @@ from fullpass.preprocessing.columns.raw_columns import RawColumn, raw_columns
 from fullpass.trainer.export.export_files import verify_export
 
 _MOST_RUNS = 100
+"""Newest runs in which the model of a YAML is looked for: each reads a file."""
 _DAMAGED = "Remove it, or compare another run."
 
 

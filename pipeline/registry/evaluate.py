@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SHOWN_SLICES = 10
+"""Slices in a terminal; `--json` has all."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from fullpass.pipeline.printing import simple_table
 from fullpass.pipeline.record.config_diff import Settings
 
 _SHOWN_METRICS = 3
+"""Metrics in a terminal, beside ten other columns; `--json` has all."""
 _STYLES = {"served": "green", "put aside": "dim"}
 _DAMAGED = "red"
 _UNEQUAL = (

@@ -23,6 +23,7 @@ from fullpass.trainer.export.export_files import DESCRIPTION, ORIGIN
 
 LATEST = "latest"
 _SHOWN_SPANS = 40
+"""Spans in a terminal, the first and the last ones; `--json` has all."""
 
 
 @dataclass(frozen=True)

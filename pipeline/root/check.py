@@ -9,6 +9,7 @@ from fullpass.pipeline.root.layout import RootLayout, lock_of
 from fullpass.pipeline.root.sqlite_files import HISTORY_DAMAGED, METADATA_DAMAGED, verify
 
 _SHOWN = 6
+"""Names of foreign files in a message, which has to stay readable."""
 _PATTERN_SIGNS = "*?[\\"
 _MARK = "Fullpass made this folder, and removes old files in it (fullpass gc)."
 

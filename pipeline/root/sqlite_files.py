@@ -16,6 +16,7 @@ HISTORY_DAMAGED = (
     "trained on."
 )
 _BUSY_SECONDS = 60
+"""Seconds that a writer waits for another one, whose transactions take milliseconds."""
 _DAMAGED_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _DAMAGED_TEXTS = ("no such table", "no such column", "Could not decode to UTF-8")
 _MAGIC = b"SQLite format 3\0"

@@ -23,6 +23,7 @@ from fullpass.pipeline.running.run_window import run_window
 from fullpass.pipeline.scheduling import run_process
 
 _LOOK_SECONDS = 0.2
+"""Seconds between looks for a stop signal while a step runs."""
 Say = Callable[[str], None]
 
 

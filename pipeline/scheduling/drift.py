@@ -22,6 +22,7 @@ from fullpass.pipeline.running.run_window import run_window
 from fullpass.pipeline.startup import set_environment
 
 _MOST_SECONDS = 3600
+"""Seconds after which reading a new span is given up, so that a source that hangs ends no schedule."""
 _ERROR = "error"
 
 

@@ -32,7 +32,9 @@ from fullpass.pipeline.scheduling.source_state import SourceReaderWithTimeout, W
 
 ONCE = "once"
 _TICK_SECONDS = 1.0
+"""Seconds between the decisions of the scheduler: the unit of a cron line with seconds."""
 _NEXT = 3
+"""Times that `fullpass schedule list` shows: enough to see what a cron line means."""
 
 
 def load_to_schedule(file: Path) -> Loaded:

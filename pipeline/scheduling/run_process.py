@@ -14,6 +14,7 @@ from pathlib import Path
 from fullpass.pipeline.root.layout import IN_FLIGHT_LOCK
 
 _LOGS_KEPT = 200
+"""Logs of scheduled runs that stay: half a year of daily ones."""
 
 
 class RunProcess:

@@ -26,9 +26,13 @@ from fullpass.pipeline.root.layout import lock_of
 from fullpass.pipeline.root.sqlite_files import METADATA_DAMAGED, open_sqlite
 
 SCHEMA_VERSION = 10
+"""The version of ML Metadata's tables on which both lines of TFX agree."""
 LIVE, DELETED = 2, 4
+"""States of artifacts (ml_metadata/proto/metadata_store.proto)."""
 COMPLETE = 3
+"""State of an execution, of the same file."""
 _INPUTS = (2, 3, 5)
+"""Types of events of inputs, of the same file: DECLARED_INPUT, INPUT, INTERNAL_INPUT."""
 _ARTIFACTS = (
     "SELECT a.id, t.name, coalesce(a.uri, ''), coalesce(a.state, 0) FROM Artifact a JOIN Type t ON t.id = a.type_id"
 )

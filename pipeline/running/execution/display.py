@@ -23,7 +23,9 @@ from fullpass.pipeline.record import events
 from fullpass.pipeline.record.events import Listener, NodeResult, RunResult, Status
 
 _MIN_RATE_SECONDS = 1.0
+"""Seconds of counting before the time left is estimated: the first reports come in bursts."""
 _SECONDS_PER_LINE = 30.0
+"""Seconds between lines about a running node where the output is no terminal, such as a log."""
 _RUNNING, _WAITING = "running", "waiting"
 _STYLES = {
     _RUNNING: "bold",
@@ -265,6 +267,7 @@ def _print(console: Console, text: str) -> None:
 
 
 _SECONDS_PER_UPDATE = 0.5
+"""Seconds between updates in a notebook, each of which is sent to the browser whole."""
 _NODE_STYLES: Mapping[str, str] = {Status.OK: html.GOOD, Status.FAILED: html.BAD}
 
 

@@ -33,7 +33,9 @@ from fullpass.pipeline.running.execution import failure
 GRACE_SECONDS = 10.0
 """Seconds between the request to stop a node and its kill."""
 _POLL_SECONDS = 0.01
+"""Seconds between looks for a node that has ended: nothing against a node, which takes a second or more."""
 _WATCH_SECONDS = 0.5
+"""Seconds between looks for the parent, which the kernel's signal has announced before."""
 _FORWARDED = (signal.SIGINT, signal.SIGTERM)
 _NO_GPUS = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1"}
 _OUTCOME_SUFFIX = ".outcome.json"

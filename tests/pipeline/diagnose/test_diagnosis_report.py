@@ -79,9 +79,7 @@ def test_a_gain_that_may_be_chance_is_none(gain, least, worth):
 def test_a_gain_that_may_be_chance_is_not_said_to_be_none():
     found = diagnosis(wait=0.01, gains={"input.cache": 1.43}, stages=STAGES)
     text = diagnosis_lines(replace(found, trials=(replace(found.trials[0], least_gain=0.9),)))
-    assert (
-        "Do: nothing yet. input.cache: 1 was 1.43 times as fast, but not in every round, which may be chance" in text
-    )
+    assert "Do: nothing yet. input.cache: 1 was 1.43 times as fast, but not in every round, which may be chance" in text
     assert "no setting of it makes this training faster" not in text
 
 
