@@ -83,10 +83,15 @@ def _shape(name: str, pattern: str, source: str, required_context: re.Pattern[st
     return Shape(name, re.compile(pattern), source, required_context)
 
 
-def _short_option(programs: str, option: str, between: str = rf"(?:{_NEXT})?") -> str:
-    """Returns the pattern of a value of a one-letter option of some programs."""
-    return rf"\b(?:{programs})\b[^|;&]{{0,200}}?[\s\"'\[,]{option}{between}(?P<secret>{_VALUE}(?![-,]){_WORD})"
-
+_LOGIN = rf"(?:docker|podman|nerdctl|buildah|skopeo|helm|oras|az)(?:{_NEXT}[\w\-./:=]{{1,60}}){{0,4}}{_NEXT}login"
+_PASSWORD_OPTIONS = (
+    (r"mysql|mysqldump|mysqladmin|mariadb\w*", "-p"),
+    (rf"sshpass|7z\w?|mongo|mongosh|mongodump|beeline|{_LOGIN}", f"-p(?:{_NEXT})?"),
+    (r"sqlcmd|bcp|zip|unzip|mosquitto_pub|mosquitto_sub", f"-P(?:{_NEXT})?"),
+    (r"redis-cli|ldap(?:search|modify|add)", f"-[aw]{_NEXT}"),
+)
+"""Programs, and their option of one letter that a password follows."""
+_PASSWORD_OPTION = "|".join(rf"\b(?:{programs})\b[^|;&]{{0,200}}?[\s\"'\[,]{o}" for programs, o in _PASSWORD_OPTIONS)
 
 _ENDS_VALUE = r"\s\"',{}\[\]*$<\\"
 """Characters that end a plain value in YAML or JSON."""
@@ -203,27 +208,8 @@ _GENERAL = (
     ),
     _shape(
         "a password as an option of a command",
-        _short_option(r"mysql|mysqldump|mysqladmin|mariadb\w*", "-p", ""),
-        "MySQL, End-User Guidelines for Password Security",
-    ),
-    _shape(
-        "a password as an option of a command",
-        _short_option(
-            r"sshpass|7z\w?|mongo|mongosh|mongodump|beeline|"
-            rf"(?:docker|podman|nerdctl|buildah|skopeo|helm|oras|az)(?:{_NEXT}[\w\-./:=]{{1,60}}){{0,4}}{_NEXT}login",
-            "-p",
-        ),
-        "sshpass, manual page, -p",
-    ),
-    _shape(
-        "a password as an option of a command",
-        _short_option(r"sqlcmd|bcp|zip|unzip|mosquitto_pub|mosquitto_sub", "-P"),
-        "Microsoft, sqlcmd, -P",
-    ),
-    _shape(
-        "a password as an option of a command",
-        _short_option(r"redis-cli|ldap(?:search|modify|add)", "-[aw]", _NEXT),
-        "Redis, redis-cli, -a",
+        rf"(?:{_PASSWORD_OPTION})(?P<secret>{_VALUE}(?![-,]){_WORD})",
+        "MySQL, End-User Guidelines for Password Security; sshpass, -p; Microsoft, sqlcmd, -P; Redis, redis-cli, -a",
     ),
     _shape(
         "a password as an option of a command",

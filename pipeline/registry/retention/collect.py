@@ -101,7 +101,7 @@ def collect(root: Path, target: Path, newest: int, next_run: NextRun, *, dry_run
         metadata, history = RootLayout(root).metadata, RunHistory(root)
         records = read_metadata(metadata)
         kept = find_kept(records, newest, pushed_origins(target), next_run.spans)
-        since = min((run.created for run in records.runs if run.id in kept.runs), default=time.time())
+        since = min((run.created for run in records.runs[-newest:]), default=time.time())
         removal = removal_of(records, kept)
         unneeded = find_unneeded(root, records, kept, next_run, since)
         oldest = datetime.fromtimestamp(since, UTC)
@@ -134,8 +134,8 @@ def find_unneeded(root: Path, records: MetadataRecords, kept: Kept, next_run: Ne
 
     Args:
         root: The pipeline root, without symbolic links, locked by the caller if anything is to be removed.
-        since: When the oldest kept run began, in seconds since 1970; logs, tables and unfinished work that changed
-            later are needed.
+        since: When the oldest of the newest runs began, in seconds since 1970; logs, tables and unfinished work that
+            changed later are needed.
 
     Raises:
         UserError: An artifact lies outside the root.

@@ -1,15 +1,13 @@
 """The records of a root's metadata: read into memory, which of them are needed, and the removal of the others.
 
 ML Metadata has no call that deletes, so reading and removing use SQL on one version of its schema. A removal is one
-transaction. Lineage decides what is needed. These artifacts are kept with their files:
+transaction. These are kept:
 
-- all inputs and outputs of the kept runs,
-- the examples of the window, which the next run reuses,
-- for each kept model: the model, its evaluation, blessing and reports, its transform graph and the inputs of that
-  graph, except the examples.
+- the newest runs, with the files of all that they read and made;
+- the runs that made a pushed model or one of the last two blessed ones, without the files of examples and other models;
+- the ingested spans of the window, which the next run reuses.
 
-For all other ancestors of a kept artifact, the record stays for the lineage, and the files are removed. A model that
-was the baseline or the warm start of another model does not count as its ancestor.
+An execution that made a kept file is kept too, and what it names stays as a record, for the lineage.
 """
 
 import sqlite3
@@ -31,20 +29,14 @@ LIVE, DELETED = 2, 4
 """States of artifacts (ml_metadata/proto/metadata_store.proto)."""
 COMPLETE = 3
 """State of an execution, of the same file."""
-_INPUTS = (2, 3, 5)
-"""Types of events of inputs, of the same file: DECLARED_INPUT, INPUT, INTERNAL_INPUT."""
+_OUTPUTS = (1, 4)
+"""Types of events of outputs, of the same file: DECLARED_OUTPUT, OUTPUT; what a resolver finds is INTERNAL_OUTPUT."""
 _ARTIFACTS = (
     "SELECT a.id, t.name, coalesce(a.uri, ''), coalesce(a.state, 0) FROM Artifact a JOIN Type t ON t.id = a.type_id"
 )
 _PROPERTIES = "SELECT artifact_id, name, coalesce(string_value, int_value) FROM ArtifactProperty"
-_EVENTS = (
-    "SELECT e.execution_id, e.artifact_id, e.type, p.step_key FROM Event e JOIN Artifact a ON a.id = e.artifact_id "
-    "LEFT JOIN EventPath p ON p.event_id = e.id AND p.is_index_step = 0"
-)
-_EXECUTIONS = (
-    "SELECT e.id, c.name, e.last_known_state FROM Execution e JOIN Association s ON s.execution_id = e.id "
-    "JOIN Context c ON c.id = s.context_id JOIN Type t ON t.id = c.type_id WHERE t.name = 'node'"
-)
+_EVENTS = "SELECT execution_id, artifact_id, type FROM Event WHERE artifact_id IN (SELECT id FROM Artifact)"
+_EXECUTIONS = "SELECT id, last_known_state FROM Execution"
 _RUNS = (
     "SELECT c.id, c.name, c.create_time_since_epoch FROM Context c JOIN Type t ON t.id = c.type_id "
     "WHERE t.name = 'pipeline_run' ORDER BY c.create_time_since_epoch, c.id"
@@ -81,15 +73,14 @@ class Execution:
     """An execution of a node.
 
     Attributes:
-        models: Ids of the inputs named `model`.
+        artifacts: Ids of all that it read, made or looked up.
+        made: Ids of its outputs, computed or taken from the cache; none if it looked them up.
     """
 
     id: int
-    node: str
     state: int
-    inputs: frozenset[int] = frozenset()
-    outputs: frozenset[int] = frozenset()
-    models: frozenset[int] = frozenset()
+    artifacts: frozenset[int] = frozenset()
+    made: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -113,11 +104,6 @@ class MetadataRecords:
     artifacts: Mapping[int, Artifact]
     executions: Mapping[int, Execution]
     runs: tuple[RecordedRun, ...]
-
-    def makers(self) -> dict[int, int]:
-        """Returns artifact -> the execution that produced it, not those that reused it from the cache."""
-        newest_first = sorted(self.executions.values(), key=lambda execution: -execution.id)
-        return {made: e.id for e in newest_first if e.state == COMPLETE for made in e.outputs}
 
 
 @dataclass(frozen=True)
@@ -144,20 +130,20 @@ def read_metadata(path: Path) -> MetadataRecords:
         properties: dict[int, dict[str, Any]] = defaultdict(dict)
         for artifact, name, value in database.execute(_PROPERTIES):
             properties[artifact][name] = value
-        inputs, outputs, models, members = (defaultdict[int, set[int]](set) for _ in range(4))
-        for execution, artifact, kind, name in database.execute(_EVENTS):
-            (inputs if kind in _INPUTS else outputs)[execution].add(artifact)
-            if kind in _INPUTS and name == "model":
-                models[execution].add(artifact)
+        named, made, members = (defaultdict[int, set[int]](set) for _ in range(3))
+        for execution, artifact, kind in database.execute(_EVENTS):
+            named[execution].add(artifact)
+            if kind in _OUTPUTS:
+                made[execution].add(artifact)
         for context, execution in database.execute("SELECT context_id, execution_id FROM Association"):
             members[context].add(execution)
         artifacts = {
             i: Artifact(i, kind, uri, state, properties[i]) for i, kind, uri, state in database.execute(_ARTIFACTS)
         }
-        executions = {}
-        for i, name, state in database.execute(_EXECUTIONS):
-            sides = (frozenset(ids[i]) for ids in (inputs, outputs, models))
-            executions[i] = Execution(i, name.partition(".")[2], state, *sides)
+        executions = {
+            i: Execution(i, state, frozenset(named[i]), frozenset(made[i]))
+            for i, state in database.execute(_EXECUTIONS)
+        }
         runs = (RecordedRun(i, name, ms / 1000, frozenset(members[i])) for i, name, ms in database.execute(_RUNS))
         return MetadataRecords(artifacts, executions, tuple(runs))
 
@@ -196,7 +182,7 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
         yield database
 
 
-EXAMPLES, MODEL, REPORT = "Examples", "Model", "Report"
+EXAMPLES, MODEL = "Examples", "Model"
 _BLESSED_KEPT = 2
 """The last blessed model, and the one before, which was its baseline."""
 
@@ -223,22 +209,21 @@ def find_kept(records: MetadataRecords, newest: int, pushed: Collection[str], sp
         newest: The number of newest runs to keep, 1 or more.
         pushed: The addresses of pushed models, which are kept regardless of their run.
     """
-    makers = records.makers()
-    runs = records.runs[-newest:]
-    executions = {one for run in runs for one in run.executions if one in records.executions}
-    files = _artifacts_of(records, executions) | _window_examples(records, spans)
-    models = _kept_models(records, pushed) | {one for one in files if records.artifacts[one].type == MODEL}
-    # All ancestors, evaluations and reports of a kept model are kept; for examples and other models, only the records.
-    about = _evaluations_and_reports(records, models) | _ancestry(records, makers, models)
-    files |= models
-    files |= {one for one in _artifacts_of(records, about) if records.artifacts[one].type not in (EXAMPLES, MODEL)}
-    executions |= about | _ancestry(records, makers, files)
+    models = _kept_models(records, pushed)
+    made_one = {e.id for e in records.executions.values() if e.made & models}
+    newest_runs = records.runs[-newest:]
+    of_models = [run for run in records.runs if run.executions & made_one]
+    files = _artifacts_of(records, newest_runs) | _window_examples(records, spans) | models
+    files |= {a for a in _artifacts_of(records, of_models) if records.artifacts[a].type not in (EXAMPLES, MODEL)}
+    runs = frozenset(run.id for run in (*newest_runs, *of_models))
+    executions = {one for run in records.runs if run.id in runs for one in run.executions}
+    executions |= {e.id for e in records.executions.values() if e.state == COMPLETE and e.made & files}
     return Kept(
-        runs=frozenset(run.id for run in runs),
+        runs=runs,
         executions=frozenset(executions),
-        records=frozenset(files | _artifacts_of(records, executions)),
+        records=frozenset(files.union(*(records.executions[one].artifacts for one in executions))),
         files=frozenset(files),
-        models=frozenset(models),
+        models=frozenset(one for one in files if records.artifacts[one].type == MODEL),
     )
 
 
@@ -273,35 +258,6 @@ def _window_examples(records: MetadataRecords, spans: Collection[int]) -> set[in
     return {artifact for span, artifact in newest.items() if span in spans}
 
 
-def _evaluations_and_reports(records: MetadataRecords, models: Collection[int]) -> set[int]:
-    """Returns the executions that evaluated models, and those that reported on them."""
-    found = [e for e in records.executions.values() if e.models & set(models) and MODEL not in _types_made(records, e)]
-    outputs = {made for execution in found for made in execution.outputs}
-    reports = [e for e in records.executions.values() if e.node == REPORT and e.inputs & outputs]
-    return {execution.id for execution in (*found, *reports)}
-
-
-def _ancestry(records: MetadataRecords, makers: dict[int, int], artifacts: Iterable[int]) -> set[int]:
-    """Returns the executions that produced artifacts and their ancestors.
-
-    The previous model and the previous vocabularies are no ancestors, since their chain would reach back to the first
-    run: an execution's models, and inputs of the type of its own outputs, are not followed.
-    """
-    found: set[int] = set()
-    waiting = [makers[artifact] for artifact in artifacts if artifact in makers]
-    while waiting:
-        execution = records.executions[waiting.pop()]
-        if execution.id not in found:
-            found.add(execution.id)
-            skipped = (_types_made(records, execution) | {MODEL}) - {EXAMPLES}
-            waiting += [makers[a] for a in execution.inputs if a in makers and records.artifacts[a].type not in skipped]
-    return found
-
-
-def _types_made(records: MetadataRecords, execution: Execution) -> set[str]:
-    return {records.artifacts[artifact].type for artifact in execution.outputs}
-
-
-def _artifacts_of(records: MetadataRecords, executions: Iterable[int]) -> set[int]:
-    found = (records.executions[execution] for execution in executions)
-    return {artifact for execution in found for artifact in execution.inputs | execution.outputs}
+def _artifacts_of(records: MetadataRecords, runs: Iterable[RecordedRun]) -> set[int]:
+    executions = {one for run in runs for one in run.executions}
+    return {artifact for one in executions for artifact in records.executions[one].artifacts}

@@ -25,7 +25,6 @@ from fullpass.pipeline.registry.retention.collect import NextRun, collect
 from fullpass.pipeline.root import locks
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.execution import metadata_store
-from fullpass.pipeline.running.execution.records import node_of
 from tests import REPOSITORY
 from tests.pipeline.registry.bless_nodes import move_addresses, run
 from tests.pipeline.registry.retention import nodes
@@ -239,9 +238,8 @@ def test_old_files_of_every_folder_of_the_layout_are_removed(project: Project):
 
 
 def unknown_in(layout: RootLayout) -> set[str]:
-    """Returns what lies in a root and is named neither by the layout nor by a record of a node."""
-    nodes_run = {execution.node for execution in records.read_metadata(layout.metadata).executions.values()}
-    known = {path.name for path in layout.paths()} | nodes_run
+    """Returns what lies in a root and is neither named by the layout nor the folder of a node."""
+    known = {path.name for path in layout.paths()} | {path.parent.name for path in layout.root.glob("*/.system")}
     return {path.name for path in layout.root.iterdir()} - known
 
 
@@ -432,9 +430,8 @@ def test_records_are_read_as_ml_metadata_reads_them(four_runs: Project):
     with metadata_store.LockedMetadata(four_runs.root / "metadata.sqlite") as handle:
         artifacts, executions = handle.store.get_artifacts(), handle.store.get_executions()
         runs = handle.store.get_contexts_by_type("pipeline_run")
-        nodes_of = {e.id: node_of(handle.store, e) for e in executions}
     assert {a.id: (a.type, a.uri, a.state) for a in artifacts} == {
         a.id: (a.type, a.uri, a.state) for a in found.artifacts.values()
     }
-    assert nodes_of == {e.id: e.node for e in found.executions.values()}
+    assert {e.id: e.last_known_state for e in executions} == {e.id: e.state for e in found.executions.values()}
     assert [run.name for run in sorted(runs, key=lambda run: run.id)] == [run.name for run in found.runs]

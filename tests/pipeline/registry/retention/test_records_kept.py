@@ -41,8 +41,9 @@ class History:
 
     def execute(self, node: str, inputs: dict[str, list[int]], outputs: dict[str, list[int]], state=COMPLETE) -> int:
         identity = len(self.executions) + 1
-        sides = [frozenset(one for ids in side.values() for one in ids) for side in (inputs, outputs)]
-        self.executions[identity] = Execution(identity, node, state, *sides, frozenset(inputs.get("model", ())))
+        read, made = (frozenset(one for ids in side.values() for one in ids) for side in (inputs, outputs))
+        looked_up = node in ("Window", "LastBlessedModel")
+        self.executions[identity] = Execution(identity, state, read | made, frozenset() if looked_up else made)
         return identity
 
     def run(self, *, blessed: bool) -> None:
@@ -114,7 +115,7 @@ def after(records: MetadataRecords, removal) -> MetadataRecords:
 def used_by(records: MetadataRecords, run: RecordedRun) -> set[int]:
     """All artifacts that a run took or made."""
     executions = [records.executions[identity] for identity in run.executions]
-    return {artifact for one in executions for artifact in one.inputs | one.outputs}
+    return {artifact for one in executions for artifact in one.artifacts}
 
 
 @pytest.mark.integration
@@ -157,11 +158,11 @@ def test_nothing_else_is_kept_and_a_second_removal_is_empty(history: History, ru
 def test_the_lineage_of_a_kept_model_reaches_its_spans(history: History, runs: int):
     records = history.records()
     left = after(records, removal_of(records, keep(history, records, runs, set())))
-    makers = left.makers()
+    makers = {made: e for e in left.executions.values() if e.state == COMPLETE for made in e.made}
     for model in (a.id for a in left.artifacts.values() if a.type == "Model" and a.state == LIVE):
-        trainer = left.executions[makers[model]]
-        (ready,) = (a for a in trainer.inputs if left.artifacts[a].type == "Examples")
-        spans = [a for a in left.executions[makers[ready]].inputs if left.artifacts[a].type == "Examples"]
+        trainer = makers[model]
+        (ready,) = (a for a in trainer.artifacts if left.artifacts[a].type == "Examples")
+        spans = [a for a in makers[ready].artifacts - {ready} if left.artifacts[a].type == "Examples"]
         assert spans and all("fingerprint" in left.artifacts[span].properties for span in spans)
         assert any(trainer.id in run.executions for run in left.runs)
 
