@@ -16,8 +16,6 @@ _USER = re.compile(r"(?<![A-Za-z0-9+.\-])(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*)://
 _PLAIN_USER = re.compile(r"[A-Za-z_][\w.\-]{0,31}")
 _TOKENS_AS_USERS = ("http", "https", "git+https", "git+http", "ws", "wss")
 _CONTAINERS = ("abfs", "abfss", "wasb", "wasbs")
-_PARAMETER = re.compile(r"(?P<key>[?&](?P<name>[\w.\-]+)=)(?P<value>[A-Za-z0-9_\-/%=~]{24,})")
-_VERSIONS = ("versionid", "version", "generation", "snapshot", "etag", "revision", "ref")
 
 
 def redact(text: str) -> str:
@@ -33,8 +31,7 @@ def redact(text: str) -> str:
     """
     for pattern in PATTERNS:
         text = pattern.sub(_blanked, text)
-    text = _USER.sub(_without_user, text)
-    return _PARAMETER.sub(_without_random_value, text)
+    return _USER.sub(_without_user, text)
 
 
 def redact_yaml(text: str) -> str:
@@ -93,9 +90,3 @@ def _without_user(found: re.Match[str]) -> str:
     if scheme in _CONTAINERS or user == BLANK or (scheme not in _TOKENS_AS_USERS and _PLAIN_USER.fullmatch(user)):
         return found[0]
     return f"{found['scheme']}://{BLANK}@"
-
-
-def _without_random_value(found: re.Match[str]) -> str:
-    value = found["value"]
-    kinds = (any(map(test, value)) for test in (str.isdigit, str.isupper, str.islower))
-    return found["key"] + BLANK if found["name"].lower() not in _VERSIONS and all(kinds) else found[0]
