@@ -150,6 +150,7 @@ def request_run(loaded: Loaded, *, root: Path | None = None, span: str | None = 
         raise UsageError(f"--span {span}: data.source has no spans.")
     number = parse_span(unit, span) if span is not None and unit is not None else None
     layout = RootLayout(pipeline_root(loaded, root))
+    claim_root(layout.root, loaded.config.name)
     asked = RunHistory(layout.root).add_request(number)
     lock = layout.schedule / RUN_LOCK
     # The lock file of a running scheduler contains its holder.

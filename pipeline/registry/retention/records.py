@@ -4,7 +4,8 @@ ML Metadata has no call that deletes, so reading and removing use SQL on one ver
 transaction. These are kept:
 
 - the newest runs, with the files of all that they read and made;
-- the runs that made a pushed model or one of the last two blessed ones, without the files of examples and other models;
+- the runs that made a pushed model or one of the last two blessed ones, with the files of all that they made, but of
+  no examples;
 - the ingested spans of the window, which the next run reuses.
 
 An execution that made a kept file is kept too, and what it names stays as a record, for the lineage.
@@ -213,8 +214,10 @@ def find_kept(records: MetadataRecords, newest: int, pushed: Collection[str], sp
     made_one = {e.id for e in records.executions.values() if e.made & models}
     newest_runs = records.runs[-newest:]
     of_models = [run for run in records.runs if run.executions & made_one]
-    files = _artifacts_of(records, newest_runs) | _window_examples(records, spans) | models
-    files |= {a for a in _artifacts_of(records, of_models) if records.artifacts[a].type not in (EXAMPLES, MODEL)}
+    files = models | _window_examples(records, spans)
+    files |= {one for execution in _executions_of(records, newest_runs) for one in execution.artifacts}
+    made = {one for execution in _executions_of(records, of_models) for one in execution.made}
+    files |= {one for one in made if records.artifacts[one].type != EXAMPLES}
     runs = frozenset(run.id for run in (*newest_runs, *of_models))
     executions = {one for run in records.runs if run.id in runs for one in run.executions}
     executions |= {e.id for e in records.executions.values() if e.state == COMPLETE and e.made & files}
@@ -258,6 +261,5 @@ def _window_examples(records: MetadataRecords, spans: Collection[int]) -> set[in
     return {artifact for span, artifact in newest.items() if span in spans}
 
 
-def _artifacts_of(records: MetadataRecords, runs: Iterable[RecordedRun]) -> set[int]:
-    executions = {one for run in runs for one in run.executions}
-    return {artifact for one in executions for artifact in records.executions[one].artifacts}
+def _executions_of(records: MetadataRecords, runs: Iterable[RecordedRun]) -> Iterator[Execution]:
+    return (records.executions[execution] for run in runs for execution in run.executions)

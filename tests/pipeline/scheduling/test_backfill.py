@@ -9,6 +9,7 @@ from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.record.facts import RunFacts
 from fullpass.pipeline.record.history import RunHistory
 from fullpass.pipeline.record.provenance import config_digest, data_digest
+from fullpass.pipeline.root.check import claim_root
 from fullpass.pipeline.scheduling.backfill import backfill
 
 PATH = '    path: "d/{SPAN}.csv"'
@@ -26,6 +27,7 @@ def spans(edited, folder):
 
 def done(loaded, folder, *numbers):
     """Records runs that trained on these spans, as runs do."""
+    claim_root(folder / "runs" / "taxi", "taxi")
     for number in numbers:
         window = find_window(loaded.config.data, loaded.resolve, str(number))
         digests = {"data_digest": data_digest(loaded.config, window), "config_digest": config_digest(loaded)}

@@ -86,8 +86,8 @@ def watched(tmp_path):
     (tmp_path / "told.jsonl").touch()
     number = (datetime(2024, 1, 1) - datetime(1970, 1, 1)).days
     trained = RunFacts(run_id="r1", outcome="success", trained=True, unit="day", first=number, last=number)
-    RunHistory(tmp_path / "runs" / "daily").record(trained)
     claim_root(tmp_path / "runs" / "daily", "daily")
+    RunHistory(tmp_path / "runs" / "daily").record(trained)
     return add
 
 

@@ -119,8 +119,11 @@ KEPT = {
     *(f"Pusher/pushed_model/{n}" for n in (2, 4)),
     *(f"Report/report/{n}" for n in (2, 4)),
 }
-# Model 2 was trained on the spans 1 and 2, and compared with model 1.
-ONLY_RECORDED = {"Ingest/examples/1", "Ingest/examples/2", "Transform/transformed_examples/2", "Trainer/model/1"}
+# Model 2 was trained on the spans 1 and 2, and compared with model 1, which was blessed.
+ONLY_RECORDED = {
+    *("Ingest/examples/1", "Ingest/examples/2", "Transform/transformed_examples/2", "Trainer/model/1"),
+    "Evaluator/blessing/1",
+}
 
 
 def test_only_what_a_kept_run_model_or_window_needs_is_kept(project: Project):
@@ -135,7 +138,7 @@ def test_caches_of_removed_records_are_removed(project: Project):
     kept = {"f3.accumulators", "f4.accumulators", "uses.json"}
     assert {path.name for path in project.root.glob("analyzer_cache/*/*")} == kept
     assert {p.name for p in project.root.glob("input_cache/*")} == {"train-4"}
-    assert len(list(project.root.glob("logs/*"))) == 1
+    assert len(list(project.root.glob("logs/*"))) == 2, "of the kept run, and of that of the other pushed model"
 
 
 def test_examples_of_the_window_are_kept_without_a_run(project: Project):
