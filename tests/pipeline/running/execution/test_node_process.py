@@ -151,27 +151,21 @@ def test_another_error_comes_back_with_type_and_place(begin):
     assert Path(__file__).name in where
 
 
-def test_a_killed_node_is_a_failure_with_words(begin):
-    result = end(begin(lambda: os.kill(os.getpid(), signal.SIGKILL)))
-    assert result.status == Status.FAILED
-    assert "SIGKILL" in result.error
-    assert "memory" in result.error
-
-
-def test_a_crash_in_native_code_leaves_a_trace_in_the_log(begin):
-    process = begin(lambda: ctypes.string_at(0))
+@pytest.mark.parametrize(
+    ("work", "words"),
+    [
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), ("SIGKILL", "memory")),
+        (lambda: ctypes.string_at(0), ("SIGSEGV",)),
+        (lambda: os._exit(7), ("exit code 7",)),
+        (lambda: sys.exit(0), ()),
+    ],
+    ids=["killed", "crashed", "left", "exited"],
+)
+def test_a_node_that_ends_otherwise_is_a_failure_with_words(begin, work, words):
+    process = begin(work)
     result = end(process)
-    assert "SIGSEGV" in result.error
-    assert "Fatal Python error: Segmentation fault" in process.log.read_text()
-
-
-def test_a_node_that_leaves_by_itself_is_a_failure(begin):
-    result = end(begin(lambda: os._exit(7)))
-    assert (result.status, "exit code 7" in result.error) == (Status.FAILED, True)
-
-
-def test_a_node_that_exits_is_a_failure(begin):
-    assert end(begin(lambda: sys.exit(0))).status == Status.FAILED
+    assert result.status == Status.FAILED and all(word in result.error for word in words)
+    assert ("Fatal Python error: Segmentation fault" in process.log.read_text()) is ("SIGSEGV" in words)
 
 
 def test_atexit_of_the_parent_does_not_run_in_the_child(tmp_path: Path):
