@@ -4,6 +4,7 @@ import json
 import sqlite3
 from dataclasses import dataclass
 
+from fullpass.base import state_file
 from fullpass.pipeline.record.facts import RunFacts, fact, read_facts, write_facts
 from fullpass.pipeline.record.history import RunHistory
 from fullpass.pipeline.record.notifications import payload_of
@@ -41,6 +42,6 @@ def test_what_is_read_is_what_was_known_without_secrets_and_nan(tmp_path):
 
 
 def test_a_file_of_other_content_gives_the_facts_that_are_not_known(tmp_path):
-    (tmp_path / "run.json").write_text('{"run": "1", "config": {"hash": "a", "yaml": ""}}')
+    state_file.write(tmp_path / "run.json", {"run": "1", "config": {"hash": "a", "yaml": ""}})
     found = read_facts(tmp_path / "run.json", "")
     assert (found.outcome, found.config["hash"], found.metrics) == ("unfinished", "a", {})
