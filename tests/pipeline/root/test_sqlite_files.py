@@ -69,7 +69,7 @@ def test_a_damaged_history_is_named_before_a_run_begins(tmp_path, spoil):
 
 def test_a_history_of_other_tables_is_named(tmp_path):
     with sqlite3.connect(RootLayout(tmp_path).history) as database:
-        database.execute("CREATE TABLE run (other TEXT)")
+        database.execute("CREATE TABLE runs (other TEXT)")
     with pytest.raises(UserError, match=r"history\.sqlite is damaged: no such column"):
         RunHistory(tmp_path).run_for("an occasion")
 

@@ -7,7 +7,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from fullpass.components.ingest.readers import lines, reader
+from fullpass.components.ingest.readers import lines, rows
 from fullpass.components.ingest.sources.formats import FORMATS
 from fullpass.pipeline.authoring.profile import sample
 from fullpass.pipeline.authoring.profile.sample import row_keys
@@ -58,7 +58,7 @@ def test_a_wide_file_in_many_blocks_is_sampled_whole(tmp_path, monkeypatch, chun
 
 
 def test_a_column_whose_type_changes_between_batches(tmp_path, monkeypatch):
-    monkeypatch.setattr(reader, "BATCH_ROWS", 2)
+    monkeypatch.setattr(rows, "BATCH_ROWS", 2)
     monkeypatch.setattr(lines, "BATCH_ROWS", 2)
     cells = ["1", "2", '"x"', '"y"', "2.5", "null", "true", "false"]
     data = write(tmp_path / "a.jsonl", "".join(f'{{"a": {cell}, "b": 0}}\n' for cell in cells))
