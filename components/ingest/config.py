@@ -15,6 +15,7 @@ from fullpass.preprocessing.spec import Count, Duration, Flag, Fraction, Name, N
 
 Ratios = dict[Name, Annotated[float, Field(strict=True, gt=0)]]
 _EIGHT_TO_TWO: dict[str, float] = {"train": 8.0, "eval": 2.0}
+"""Default shares: an eval split of a fifth, the usual one, and enough rows of a small table to compare metrics."""
 
 
 class HashSplit(Spec):

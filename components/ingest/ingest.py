@@ -243,6 +243,8 @@ def _sum(ingestion: Ingestion, results: Sequence[dict]) -> Manifest:
     )
 
 
+_SHOWN_REASONS = 3
+"""Reasons for bad rows in the error, the most frequent ones; the quarantine has all."""
 _READ, _BAD, _LEFT = "rows read", "rows quarantined", "rows left out"  # cannot be split names, which have no blanks
 _IN_GAP = "in the gap before a later split (data.split.gap)"
 
@@ -324,7 +326,7 @@ def _check_budget(ingestion: Ingestion, manifest: Manifest, bad: Sequence[BadRow
     allowed = f"{budget.max_fraction:.2%} of rows" + (f" and {budget.max_rows}" if budget.max_rows is not None else "")
     lines = [f"{count:,} of {total:,} rows cannot be used; data.bad_rows allows {allowed}. Most frequent reasons:"]
     by_reason = Counter((row.reason, row.column) for row in bad)
-    for (reason, column), n in by_reason.most_common(3):
+    for (reason, column), n in by_reason.most_common(_SHOWN_REASONS):
         first = next(row for row in bad if (row.reason, row.column) == (reason, column))
         lines.append(f"  {n:,} x {first.why}; first: {first.shown}")
     lines.append("Declare a missing token (data.source.missing), fix the file, or raise data.bad_rows.")

@@ -8,6 +8,8 @@ from fullpass.base.progress import WorkerCounts, report
 from fullpass.components.ingest.sources.files import SourceFile
 
 _MB = 1 << 20
+_LEAST_SECONDS = 1e-3
+"""Time of a part that took no measurable time, so that there is a rate."""
 
 
 class ReadRate:
@@ -31,7 +33,7 @@ class ReadRate:
             return
         rows, consumed = (int(sum(share[index] for share in shares)) for index in (0, 1))
         started = min(share[2] for share in shares)
-        speed = f"{rows / max(time.time() - started, 1e-3):,.0f} rows/s"
+        speed = f"{rows / max(time.time() - started, _LEAST_SECONDS):,.0f} rows/s"
         if self._total and consumed:
             report(min(consumed, self._total) // _MB, -(-self._total // _MB), "MB", f"{rows:,} rows, {speed}, {note}")
         else:

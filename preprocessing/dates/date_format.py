@@ -25,6 +25,15 @@ FIRST_DAY = -719_162
 """0001-01-01 in days since 1970-01-01."""
 LAST_DAY = 2_932_896
 """9999-12-31 in days since 1970-01-01."""
+WEEK = 7
+THURSDAY, SATURDAY = 3, 5
+"""Days of a week that begins with 0 on Monday. 1970-01-01 was a Thursday, and an ISO week is of its Thursday's year."""
+FIRST_OF_1900S = 69
+"""POSIX: years 69 to 99 of a century are 1969 to 1999, and 00 to 68 are 2000 to 2068."""
+MOST_EPOCH = 1e18
+"""A larger number of seconds is no date, and its conversion to int64 stays defined."""
+OFFSET_DIGITS, FRACTION_DIGITS, CLOCK_DIGITS, ISO_DAY_DIGITS = 6, 6, 4, 4
+"""Digits of an offset (HHMMSS), a fraction (microseconds), minutes and seconds (MMSS), and month and day (MMDD)."""
 
 
 @dataclass(frozen=True)

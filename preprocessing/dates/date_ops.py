@@ -13,15 +13,29 @@ import tensorflow as tf
 
 from fullpass.base.errors import UserError, did_you_mean
 from fullpass.preprocessing.dates.date_format import (
+    CLOCK_DIGITS,
     DEFAULTS,
     FIRST_DAY,
+    FIRST_OF_1900S,
+    FRACTION_DIGITS,
+    ISO_DAY_DIGITS,
     LAST_DAY,
     MICROSECONDS_PER_DAY,
     MONTHS,
+    MOST_EPOCH,
+    OFFSET_DIGITS,
     PARTS,
+    SATURDAY,
+    THURSDAY,
     UNITS,
+    WEEK,
     DateFormat,
 )
+
+_ERA_YEARS, _ERA_DAYS = 400, 146_097
+"""After an era, the calendar repeats."""
+_ERA_START = 719_468
+"""Days from 0000-03-01 to 1970-01-01."""
 
 
 class DateColumn(NamedTuple):
@@ -169,14 +183,14 @@ def _calendar_days(fields: Mapping[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tenso
 
 def _days_of_iso(year: tf.Tensor, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the days of `-MM-DD`, `MMDD`, `-Www-D`, `WwwD` or a week alone, and whether they exist."""
-    digits = _digits(tf.strings.join([text, "11"]), 4)  # A week alone means its Monday.
+    digits = _digits(tf.strings.join([text, "11"]), ISO_DAY_DIGITS)  # A week alone means its Monday.
     first, day = digits // 100, digits % 100
     is_week = tf.strings.regex_full_match(text, "-?[Ww].*")
     month = tf.where(is_week, _int64(1), first)
     civil = _Civil(year, month, tf.where(is_week, _int64(4), day))  # January 4th is in the first week.
     days = _days_from_civil(civil)
-    monday = days - _day_of_week(days) + 7 * (first - 1)
-    read_back = _civil_from_days(tf.where(is_week, monday + 3, days))
+    monday = days - _day_of_week(days) + WEEK * (first - 1)
+    read_back = _civil_from_days(tf.where(is_week, monday + THURSDAY, days))
     exists = tf.equal(read_back.year, year) & (is_week | tf.equal(read_back.month, month))
     return tf.where(is_week, monday + day // 10 - 1, days), exists
 
@@ -184,7 +198,7 @@ def _days_of_iso(year: tf.Tensor, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor
 def _since_epoch(fields: Mapping[str, tf.Tensor], unit: int) -> tuple[tf.Tensor, tf.Tensor]:
     digits = tf.strings.join([fields["fraction"], fields["only_fraction"], "0"])
     written = tf.strings.join([tf.strings.as_string(fields["epoch"]), ".", digits, "e", fields["exponent"]])
-    number = tf.minimum(tf.strings.to_number(written, tf.float64), 1e18)
+    number = tf.minimum(tf.strings.to_number(written, tf.float64), MOST_EPOCH)
     # float64 is sufficient for a number with an exponent; the digits of any other number count exactly.
     plain = tf.equal(fields["exponent"], "0")
     whole = tf.where(plain, fields["epoch"], tf.cast(number, tf.int64))
@@ -200,9 +214,8 @@ def _since_epoch(fields: Mapping[str, tf.Tensor], unit: int) -> tuple[tf.Tensor,
 def _year(fields: Mapping[str, tf.Tensor]) -> tf.Tensor:
     if "year_of_century" not in fields:
         return _get(fields, "year")
-    # POSIX: 69-99 are 1969-1999, 00-68 are 2000-2068.
     year = fields["year_of_century"]
-    return year + tf.where(year >= 69, _int64(1900), _int64(2000))
+    return year + tf.where(year >= FIRST_OF_1900S, _int64(1900), _int64(2000))
 
 
 def _month(fields: Mapping[str, tf.Tensor]) -> tf.Tensor:
@@ -213,9 +226,9 @@ def _month(fields: Mapping[str, tf.Tensor]) -> tf.Tensor:
 
 
 def _time_of_day(fields: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    fraction = _digits(_get(fields, "fraction"), 6)
+    fraction = _digits(_get(fields, "fraction"), FRACTION_DIGITS)
     if "clock" in fields:
-        clock = _digits(tf.strings.join([fields["clock"], fields["short_clock"]]), 4)
+        clock = _digits(tf.strings.join([fields["clock"], fields["short_clock"]]), CLOCK_DIGITS)
         return ((fields["hour"] * 60 + clock // 100) * 60 + clock % 100) * UNITS["seconds"] + fraction
     if "hour_of_half" in fields:
         afternoon = tf.equal(tf.strings.lower(fields["half"]), "pm")
@@ -235,7 +248,7 @@ def _digits(text: tf.Tensor, count: int) -> tf.Tensor:
 def _offset(fields: Mapping[str, tf.Tensor]) -> tf.Tensor:
     """Parses `+HH:MM:SS`, `+HHMM`, `+HH`, `Z` or an empty text to microseconds ahead of UTC."""
     text = _get(fields, "offset")
-    number = _digits(text, 6)
+    number = _digits(text, OFFSET_DIGITS)
     seconds = (number // 10_000 * 60 + number // 100 % 100) * 60 + number % 100
     behind = tf.strings.regex_full_match(text, "-.*")
     return tf.where(behind, -seconds, seconds) * UNITS["seconds"]
@@ -250,24 +263,24 @@ def _days_from_civil(civil: _Civil) -> tf.Tensor:
     in_old_year = civil.month <= 2
     year = civil.year - tf.cast(in_old_year, tf.int64)
     month_from_march = (civil.month + 9) % 12
-    era = year // 400
-    year_of_era = year - era * 400
+    era = year // _ERA_YEARS
+    year_of_era = year - era * _ERA_YEARS
     day_of_year = (153 * month_from_march + 2) // 5 + civil.day - 1
     day_of_era = year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year
-    return era * 146_097 + day_of_era - 719_468
+    return era * _ERA_DAYS + day_of_era - _ERA_START
 
 
 def _civil_from_days(days: tf.Tensor) -> _Civil:
     """Returns the date of int64 days: the inverse of `_days_from_civil`. Source: same article, `civil_from_days`."""
-    shifted = days + 719_468
-    era = shifted // 146_097
-    day_of_era = shifted - era * 146_097
+    shifted = days + _ERA_START
+    era = shifted // _ERA_DAYS
+    day_of_era = shifted - era * _ERA_DAYS
     year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
     day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
     month_from_march = (5 * day_of_year + 2) // 153
     day = day_of_year - (153 * month_from_march + 2) // 5 + 1
     month = (month_from_march + 2) % 12 + 1
-    year = year_of_era + era * 400 + tf.cast(month <= 2, tf.int64)
+    year = year_of_era + era * _ERA_YEARS + tf.cast(month <= 2, tf.int64)
     return _Civil(year, month, day)
 
 
@@ -276,7 +289,7 @@ def _utc_microseconds(column: DateColumn) -> tf.Tensor:
 
 
 def _day_of_week(days: tf.Tensor) -> tf.Tensor:
-    return (days + 3) % 7  # 1970-01-01 was a Thursday.
+    return (days + THURSDAY) % WEEK
 
 
 def _day_of_year(days: tf.Tensor) -> tf.Tensor:
@@ -285,9 +298,8 @@ def _day_of_year(days: tf.Tensor) -> tf.Tensor:
 
 
 def _week_of_year(days: tf.Tensor) -> tf.Tensor:
-    # ISO 8601: a week belongs to the year of its Thursday.
-    thursday = days - _day_of_week(days) + 3
-    return (_day_of_year(thursday) - 1) // 7 + 1
+    thursday = days - _day_of_week(days) + THURSDAY
+    return (_day_of_year(thursday) - 1) // WEEK + 1
 
 
 _PARTS: Mapping[str, Callable[[DateColumn], tf.Tensor]] = MappingProxyType(
@@ -302,7 +314,7 @@ _PARTS: Mapping[str, Callable[[DateColumn], tf.Tensor]] = MappingProxyType(
         "day_of_week": lambda column: _day_of_week(column.days),
         "day_of_year": lambda column: _day_of_year(column.days),
         "week_of_year": lambda column: _week_of_year(column.days),
-        "weekend": lambda column: _day_of_week(column.days) >= 5,
+        "weekend": lambda column: _day_of_week(column.days) >= SATURDAY,
         "epoch": lambda column: tf.cast(_utc_microseconds(column), tf.float64) / MICROSECONDS_PER_DAY,
     }
 )

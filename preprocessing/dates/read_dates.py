@@ -11,16 +11,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fullpass.preprocessing.dates.date_format import (
+    CLOCK_DIGITS,
     DEFAULTS,
     FIRST_DAY,
+    FIRST_OF_1900S,
+    FRACTION_DIGITS,
+    ISO_DAY_DIGITS,
     LAST_DAY,
     MICROSECONDS_PER_DAY,
     MONTHS,
+    MOST_EPOCH,
+    OFFSET_DIGITS,
+    THURSDAY,
     UNITS,
+    WEEK,
     DateFormat,
     compile_format,
 )
 
+_EPOCH = 1970
 _FIELDS = np.dtype("int64"), np.dtype("int64"), np.dtype("bool")
 
 
@@ -115,20 +124,20 @@ def _read(texts: pa.Array, format: DateFormat) -> ReadDates:
 
 def _days(year: np.ndarray, month: np.ndarray, day: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns days since 1970-01-01, and whether the month has that day."""
-    months = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
+    months = ((year - _EPOCH) * 12 + month - 1).astype("datetime64[M]")
     days = months.astype("datetime64[D]") + day - 1
     return days.astype(np.int64), days.astype("datetime64[M]") == months
 
 
 def _year_of(days: np.ndarray) -> np.ndarray:
-    return days.astype("datetime64[D]").astype("datetime64[Y]").astype(np.int64) + 1970
+    return days.astype("datetime64[D]").astype("datetime64[Y]").astype(np.int64) + _EPOCH
 
 
 def _calendar_days(fields: _Fields) -> tuple[np.ndarray, np.ndarray]:
     year, month = fields.numbers("year"), fields.numbers("month")
     if "year_of_century" in fields.names:
         in_century = fields.numbers("year_of_century")
-        year = in_century + np.where(in_century >= 69, 1900, 2000)
+        year = in_century + np.where(in_century >= FIRST_OF_1900S, 1900, 2000)
     if "month_name" in fields.names:
         names = pc.utf8_lower(pc.utf8_slice_codeunits(fields.texts("month_name"), 0, 3))
         month = pc.index_in(names, value_set=pa.array(MONTHS)).fill_null(0).cast(pa.int64()).to_numpy() + 1
@@ -140,11 +149,11 @@ def _calendar_days(fields: _Fields) -> tuple[np.ndarray, np.ndarray]:
 def _days_of_iso(fields: _Fields) -> tuple[np.ndarray, np.ndarray]:
     year, text = fields.numbers("year"), fields.texts("day_of_iso")
     is_week = pc.match_substring(text, "w", ignore_case=True).to_numpy(zero_copy_only=False).astype(bool)
-    digits = _digits(pc.binary_join_element_wise(text, "11", ""), 4)  # A week alone means its Monday.
+    digits = _digits(pc.binary_join_element_wise(text, "11", ""), ISO_DAY_DIGITS)  # A week alone means its Monday.
     first, day = digits // 100, digits % 100
     days, in_month = _days(year, np.where(is_week, 1, first), np.where(is_week, 4, day))
-    monday = days - (days + 3) % 7 + 7 * (first - 1)  # January 4th is in the first week.
-    in_year = _year_of(monday + 3) == year
+    monday = days - (days + THURSDAY) % WEEK + WEEK * (first - 1)  # January 4th is in the first week.
+    in_year = _year_of(monday + THURSDAY) == year
     return np.where(is_week, monday + day // 10 - 1, days), np.where(is_week, in_year, in_month)
 
 
@@ -158,16 +167,16 @@ def _time_of_day(fields: _Fields) -> np.ndarray:
     hour = fields.numbers("hour")
     if "hour_of_half" in fields.names:
         hour = fields.numbers("hour_of_half") % 12 + np.where(fields.equal("half", "pm"), 12, 0)
-    clock = _digits(pc.binary_join_element_wise(fields.texts("clock"), fields.texts("short_clock"), ""), 4)
+    clock = _digits(pc.binary_join_element_wise(fields.texts("clock"), fields.texts("short_clock"), ""), CLOCK_DIGITS)
     minute, second = fields.numbers("minute") + clock // 100, fields.numbers("second") + clock % 100
-    return ((hour * 60 + minute) * 60 + second) * UNITS["seconds"] + _digits(fields.texts("fraction"), 6)
+    return ((hour * 60 + minute) * 60 + second) * UNITS["seconds"] + _digits(fields.texts("fraction"), FRACTION_DIGITS)
 
 
 def _since_epoch(fields: _Fields, unit: int) -> tuple[np.ndarray, np.ndarray]:
     digits = pc.binary_join_element_wise(fields.texts("fraction"), fields.texts("only_fraction"), "0", "")
     whole = fields.numbers("epoch")
     written = pc.binary_join_element_wise(fields.texts("epoch"), ".", digits, "e", fields.texts("exponent"), "")
-    number = np.minimum(written.cast(pa.float64()).to_numpy(), 1e18)
+    number = np.minimum(written.cast(pa.float64()).to_numpy(), MOST_EPOCH)
     # float64 is sufficient for a number with an exponent; the digits of any other number count exactly.
     plain = fields.equal("exponent", "0")
     fraction = pc.binary_join_element_wise("0.", digits, "").cast(pa.float64()).to_numpy()
@@ -182,7 +191,7 @@ def _since_epoch(fields: _Fields, unit: int) -> tuple[np.ndarray, np.ndarray]:
 def _offset(fields: _Fields) -> np.ndarray:
     """Returns `+HH:MM:SS`, `+HHMM`, `+HH`, `Z` or an empty text as microseconds ahead of UTC."""
     text = fields.texts("offset")
-    number = _digits(text, 6)
+    number = _digits(text, OFFSET_DIGITS)
     seconds = (number // 10_000 * 60 + number // 100 % 100) * 60 + number % 100
     behind = pc.starts_with(text, "-").to_numpy(zero_copy_only=False).astype(bool)
     return np.where(behind, -seconds, seconds) * UNITS["seconds"]

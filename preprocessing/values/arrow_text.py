@@ -12,6 +12,9 @@ import pyarrow.compute as pc
 from fullpass.preprocessing.token_spelling import BOOLEANS, WHOLE_NUMBER, as_token
 
 _FIRST_YEAR, _LAST_YEAR = 1, 9999
+"""Years that ISO 8601 writes with four digits, as Python does."""
+EXACT_IN_FLOAT64 = 2**53
+"""Below it, float64 holds every whole number (IEEE 754)."""
 _FIXED_OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
 """Zone of a timestamp without a name: pandas makes it of texts with an offset, `2024-01-02T03:04+05:30`."""
 
@@ -128,7 +131,7 @@ def _floats(column: pa.Array) -> pa.Array:
     if pa.types.is_float16(column.type):
         column = pa.array(column.to_numpy(zero_copy_only=False).astype(np.float32), from_pandas=True)
     values = column.to_numpy(zero_copy_only=False)
-    whole = np.isfinite(values) & (values == np.floor(values)) & (np.abs(values) < 2**53)
+    whole = np.isfinite(values) & (values == np.floor(values)) & (np.abs(values) < EXACT_IN_FLOAT64)
     as_integers = pa.array(np.where(whole, values, 0).astype(np.int64)).cast(pa.string())
     text = pc.if_else(pa.array(whole), as_integers, column.cast(pa.string()))
     return null_where(pa.array(np.isnan(values)), text)

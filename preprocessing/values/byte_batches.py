@@ -88,6 +88,7 @@ def object_bytes(value: Any) -> int:
 
 
 _NUMBER_BYTES = 8
+"""Bytes that a number counts for."""
 
 
 def _sizes(column: pa.Array) -> np.ndarray:

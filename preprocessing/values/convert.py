@@ -38,6 +38,9 @@ from fullpass.preprocessing.values.list_values import (
 )
 from fullpass.preprocessing.values.raw_text import RawText
 
+_REMEMBERED = 1000
+"""Lists of missing texts whose numbers are remembered: one per column with texts of its own."""
+
 _DOT_NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity|nan(\(\w*\))?)$"
 _COMMA_NUMBER = r"(?i)^[+-]?((\d+,?\d*|,\d+)(e[+-]?\d+)?|inf|infinity|nan(\(\w*\))?)$"
 _OUT_OF_RANGE = "outside the range of float32"
@@ -206,7 +209,7 @@ def _rounded(
     return values, absent, np.isinf(values) & ~absent
 
 
-@lru_cache(maxsize=1000)
+@lru_cache(maxsize=_REMEMBERED)
 def numbers_of(tokens: tuple[str, ...]) -> tuple[float, ...]:
     """Returns the numbers that tokens stand for; infinity only if it is written so, not by 1e400."""
     kept = [token.lower() for token in tokens if re.fullmatch(_DOT_NUMBER, token, re.ASCII)]

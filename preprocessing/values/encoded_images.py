@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 MOST_MEGAPIXELS = 64
+"""Largest image, in millions of pixels: 192 MB decoded in color. Cameras make up to 60."""
+_MEGA = 10**6
 _MOST_MEGAPIXELS_IN_ALL = 4 * MOST_MEGAPIXELS
 """Most pixels of all frames of a GIF: TensorFlow decodes each to a byte per pixel, before it takes the first."""
 _MOST_MEGAPIXELS_OF_SCANS = 16 * MOST_MEGAPIXELS
@@ -23,9 +25,17 @@ _PLACE = re.compile(r"\{\{.*?\}\}")
 _PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}
 """PNG color type -> number of channels."""
 _NO_SIZE = frozenset({0x01, *range(0xD0, 0xDA)})
+"""Markers of a JPEG that stand alone, without a length (ITU T.81, table B.1)."""
 _SCAN = b"\xff\xda"
 _GIF_FRAME, _GIF_EXTENSION, _GIF_END = 0x2C, 0x21, 0x3B
+"""First bytes of the blocks of a GIF (GIF89a, appendix A)."""
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+"""Markers of the frame headers of a JPEG (ITU T.81, table B.1)."""
+_REDUCED = 8
+"""The smallest size at which libjpeg decodes: an eighth."""
+_MOST_CHANNELS = 4
+_SHOWN = 200
+"""Characters of TensorFlow's message, whose end says what is wrong."""
 
 
 def image_problems(cells: pa.Array) -> tuple[tuple[np.ndarray, str], ...]:
@@ -60,7 +70,7 @@ def header_problem(content: bytes) -> str | None:
     height, width, _ = shape
     if not height or not width:
         return f"an image of {width:,} x {height:,} pixels"
-    if height * width > MOST_MEGAPIXELS * 10**6:
+    if height * width > MOST_MEGAPIXELS * _MEGA:
         return f"an image of {width:,} x {height:,} pixels, above {MOST_MEGAPIXELS} million"
     return bomb_problem(content)
 
@@ -76,21 +86,24 @@ def bomb_problem(content: bytes) -> str | None:
         return _frames_problem([width * height for width, height in _gif_frames(content)])
     if content.startswith(_JPEG):
         scans, (height, width, _) = content.count(_SCAN), _jpeg_shape(content)
-        if scans * height * width > _MOST_MEGAPIXELS_OF_SCANS * 10**6:
+        if scans * height * width > _MOST_MEGAPIXELS_OF_SCANS * _MEGA:
             return f"a JPEG of {scans:,} scans, in all above {_MOST_MEGAPIXELS_OF_SCANS:,} million pixels"
     return None
 
 
 def _frames_problem(pixels: list[int]) -> str | None:
-    if max(pixels, default=0) > MOST_MEGAPIXELS * 10**6:
+    if max(pixels, default=0) > MOST_MEGAPIXELS * _MEGA:
         return f"a GIF with a frame of {max(pixels):,} pixels, above {MOST_MEGAPIXELS} million"
-    if sum(pixels) > _MOST_MEGAPIXELS_IN_ALL * 10**6:
+    if sum(pixels) > _MOST_MEGAPIXELS_IN_ALL * _MEGA:
         return f"a GIF of {len(pixels):,} frames, in all above {_MOST_MEGAPIXELS_IN_ALL} million pixels"
     return None
 
 
 def _gif_frames(content: bytes) -> Iterator[tuple[int, int]]:
-    """Yields the columns and rows of each frame of a GIF, which may be larger than its screen."""
+    """Yields the columns and rows of each frame of a GIF, which may be larger than its screen.
+
+    The offsets are those of GIF89a, sections 18 to 24: 13 bytes of header and screen, 10 of a frame.
+    """
     at = 13 + _palette_bytes(content[10])
     while at + 10 <= len(content) and content[at] != _GIF_END:
         if content[at] == _GIF_FRAME:
@@ -112,6 +125,8 @@ def _palette_bytes(flags: int) -> int:
 
 def image_shape(content: bytes) -> tuple[int, int, int] | None:
     """Returns rows, columns and channels from the header of an image; None if TensorFlow cannot decode the format.
+
+    The offsets are those of the PNG specification (11.2.2), GIF89a (18), BITMAPINFOHEADER and ITU T.81 (B.2.2).
 
     Raises:
         struct.error: The header is truncated.
@@ -160,16 +175,16 @@ def _decoding_problem(content: bytes) -> str | None:
         try:
             if content.startswith(_JPEG):
                 # Decoding at an eighth of the size reads the whole file in half the time and detects the same damage.
-                pixels = tf.io.decode_jpeg(content, channels=0, ratio=8)
+                pixels = tf.io.decode_jpeg(content, channels=0, ratio=_REDUCED)
             else:
                 pixels = tf.io.decode_image(content, channels=0, dtype=tf.uint8, expand_animations=False)
         except (tf.errors.OpError, ValueError) as error:
             return f"an image that cannot be decoded: {_reason(error)}"
     channels = pixels.shape[2] if pixels.shape.rank == 3 else 0
-    return None if 1 <= channels <= 4 else f"an image of {channels} channels"
+    return None if 1 <= channels <= _MOST_CHANNELS else f"an image of {channels} channels"
 
 
 def _reason(error: Exception) -> str:
     """Returns TensorFlow's message without its references to ops and nodes."""
     words = _PLACE.sub("", str(getattr(error, "message", error)).splitlines()[0])
-    return words.split("[Op:", 1)[0].strip().rstrip(".:")[-200:]
+    return words.split("[Op:", 1)[0].strip().rstrip(".:")[-_SHOWN:]

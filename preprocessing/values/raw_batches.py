@@ -19,6 +19,7 @@ from fullpass.preprocessing.values.raw_text import RawText
 
 _TYPES = {"number": pa.float32(), "string": pa.large_binary(), "vector": pa.float32()}
 BATCH_ROWS = 2048
+"""Rows of a batch of the graph: the cost of a call is spread, and the columns of a wide table fit into memory."""
 
 
 def raw_batches(

@@ -5,7 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-MOST_ROWS, _BYTES = 2000, 64 << 20
+MOST_ROWS = 2000
+"""Rows of a sample: the error of a share in it is about one percent."""
+_BYTES = 64 << 20
+"""Bytes of its records, which a worker holds in memory per split."""
 
 
 def mixed(row_ids: np.ndarray) -> np.ndarray:

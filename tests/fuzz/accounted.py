@@ -12,7 +12,7 @@ from fullpass.components.ingest.ingest import ingest_task
 from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.read_rate import ReadRate
 from fullpass.components.ingest.read_tasks import ReadTask
-from fullpass.components.ingest.readers.read_source import find_inputs, parts_of
+from fullpass.components.ingest.readers.read_source import find_inputs, parts_of, run_in_fork_if_native
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 
 
@@ -57,19 +57,25 @@ def ingested(
         AssertionError: A row is lost, or an error does not name its file.
     """
     split = split or (HashSplit(method="hash") if seed % 2 else RandomSplit(method="random"))
-    config = IngestConfig(source=source, split=split, records=RecordsConfig(), bad_rows=BadRows(max_fraction=1.0))
     try:
-        files = find_inputs(source, str)
-        ingest = Ingestion(config, files, ("train", "eval"), tuple(columns), str(folder / "out"), False)
-        parts = parts_of(files[0], source)
-        if meanwhile is not None:
-            meanwhile()
-        rate = ReadRate(files)
-        tasks = [ReadTask(((0, part),), i, last=i == len(parts) - 1) for i, part in enumerate(parts)]
-        results = [ingest_task(ingest, task, rate) for task in tasks]
+        return run_in_fork_if_native(source, lambda: _outcome(source, columns, folder, split, meanwhile))
     except UserError as error:
         assert str(folder) in str(error), f"the message does not name the file: {error}"
         return Outcome(str(error))
+
+
+def _outcome(
+    source: Any, columns: Sequence[RawColumn], folder: Path, split: Any, meanwhile: Callable[[], None] | None
+) -> Outcome:
+    config = IngestConfig(source=source, split=split, records=RecordsConfig(), bad_rows=BadRows(max_fraction=1.0))
+    files = find_inputs(source, str)
+    ingest = Ingestion(config, files, ("train", "eval"), tuple(columns), str(folder / "out"), False)
+    parts = parts_of(files[0], source)
+    if meanwhile is not None:
+        meanwhile()
+    rate = ReadRate(files)
+    tasks = [ReadTask(((0, part),), i, last=i == len(parts) - 1) for i, part in enumerate(parts)]
+    results = [ingest_task(ingest, task, rate) for task in tasks]
     chunks: dict[str, list[str]] = {}
     for r in results:
         for name, of_split in r["chunks"].items():

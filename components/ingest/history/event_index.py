@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from fullpass.base.errors import UserError, listed, prefix_errors
 from fullpass.components.ingest.joins.join_index import (
+    OPEN_INDEXES,
     Entities,
     Keys,
     SortedRows,
@@ -33,11 +34,17 @@ from fullpass.preprocessing.values.raw_text import RawText
 
 _FIRST_TIME = np.iinfo(np.int64).min
 _SECOND = 1_000_000
+"""Microseconds."""
 _AGE_BYTES = 4
+"""Bytes of the age of an event, a float32."""
 _MOST_BYTES = 1 << 30
 """Of the lists of a row: half of what a tf.Example and an array of Arrow can hold."""
 _MOST_ELEMENTS = 1 << 22
 """Largest number of events in the lists of a batch: 4,194,304."""
+_FIRST_SPAN = -(2**62)
+"""Before every span: half of int64, so that adding to it does not overflow."""
+_SCANNED_LISTS = 4
+"""Spans are looked at in steps of this many lists of the greatest length: most events are of seen spans."""
 
 
 class SpansSeen(NamedTuple):
@@ -97,7 +104,7 @@ class EventIndex:
             text: Rules for reading the text of the rows.
             span: Number of the rows' span; None if the source has no spans.
         """
-        seen = None if span is None else SpansSeen(max(span - self.before, -(2**62)), span)
+        seen = None if span is None else SpansSeen(max(span - self.before, _FIRST_SPAN), span)
         keys, times, there = keys_and_times(batch.rows, batch.good, reading, self.history, text)
         counts = reading.histories.setdefault(self.name, Counter())
         counts["without"] += int((batch.good & ~there).sum())
@@ -240,14 +247,14 @@ class SortedEvents(SortedRows):
         """Returns the positions of the last events between two positions whose spans are seen, at most `most`."""
         found = np.zeros(0, np.int64)
         while end > begin and len(found) < most:
-            start = max(begin, end - 4 * most)
+            start = max(begin, end - _SCANNED_LISTS * most)
             spans = self.span[start:end]
             found = np.concatenate([start + np.flatnonzero((spans >= seen.first) & (spans <= seen.last)), found])
             end = start
         return found[-most:]
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=OPEN_INDEXES)
 def opened_index(folder: str) -> SortedEvents:
     """Returns the files of an index; a process opens each once."""
     return SortedEvents(local_copy(folder))

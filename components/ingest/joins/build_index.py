@@ -46,11 +46,15 @@ from fullpass.preprocessing.values.raw_text import RawText
 from fullpass.preprocessing.values.row_keys import KEY, KEY_MARK, with_text_rules
 
 _BUCKET_BYTES = 32 << 20
+"""Bytes of the files of a table per bucket: a bucket is sorted in memory."""
 _MOST_BITS = 8
+"""At most 256 buckets, since the file of each is open while rows are dealt."""
 _UNKNOWN_BITS = 4
 """Bits of the bucket of a row if the size of the table is unknown, such as that of a query."""
 _BUFFERED_ROWS = 1 << 19
 _BUFFERED_BYTES = 256 << 20
+"""Rows, or bytes of them, that are dealt at once: fewer would write small batches to every bucket."""
+_HASH_BITS = 64
 _FILE, _ROW = "file", "row"
 _OWN = (FIRST, SECOND, TIME, SPAN, KEY, _FILE, _ROW)
 
@@ -262,7 +266,7 @@ class Buckets:
     def _deal(self) -> None:
         rows = pa.concat_tables(self._buffer).combine_chunks()
         self._buffer = []
-        bucket = (rows.column(FIRST).to_numpy() >> np.uint64(63 - self._bits)) >> np.uint64(1)
+        bucket = (rows.column(FIRST).to_numpy() >> np.uint64(_HASH_BITS - 1 - self._bits)) >> np.uint64(1)
         order = np.argsort(bucket, kind="stable")
         rows, bucket = rows.take(pa.array(order)), bucket[order]
         for number in np.unique(bucket).tolist():

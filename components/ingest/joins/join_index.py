@@ -45,6 +45,9 @@ LOOKUP = "lookup.arrow"
 SpansOf = Callable[[pa.Table], int | np.ndarray]
 """Rows -> their span, or that of each, int64 [rows]."""
 _MOST_COMBINED = 1 << 29
+"""Bytes of columns that are read into memory as one batch, 512 MB: taking rows of one batch is faster than of many."""
+OPEN_INDEXES = 16
+"""Indexes that a process keeps mapped: more than the joins and histories of a usual pipeline, and few file handles."""
 _HALVES = ("fullpass joins 1", "fullpass joins 2")  # keys of SipHash, 16 bytes each
 
 
@@ -371,7 +374,7 @@ class StoredColumns:
         return pa.Table.from_batches(batches).combine_chunks().take(rows)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=OPEN_INDEXES)
 def _opened(folder: str, as_of: AsOf | None, before: int | None) -> _OpenIndex:
     return _OpenIndex(local_copy(folder), as_of, before)
 

@@ -13,7 +13,7 @@ from fullpass.components.ingest.readers.reader import Reader
 from fullpass.components.ingest.readers.rows import Reading, Rows
 from fullpass.components.ingest.readers.tables import columns_of_schema, rows_of_tables
 from fullpass.components.ingest.sources.config import BigQuerySource
-from fullpass.components.ingest.sources.files import Resolve, SourceFile, inputs_by_split, unknown_version
+from fullpass.components.ingest.sources.files import SourceFile
 
 EMULATOR = "BIGQUERY_EMULATOR_HOST"
 """Environment variable with the address of an emulator, which Google's client supports. It needs no credentials."""
@@ -28,11 +28,6 @@ class BigQueryReader(Reader[BigQuerySource]):
         super().__init__(file, source)
         self._query = file.path.strip().rstrip(";")
         self._name = f"data.source.query {file.path!r}"
-
-    @classmethod
-    def inputs(cls, source: BigQuerySource, resolve: Resolve) -> list[SourceFile]:
-        """Returns the queries."""
-        return [SourceFile(query, split, 0, unknown_version()) for split, query in inputs_by_split(source.query)]
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
         exceptions = load_package("google.api_core.exceptions", package="google-api-core", needed_by="format: bigquery")

@@ -14,6 +14,9 @@ from fullpass.preprocessing.values.list_values import length_mismatch, not_risin
 from fullpass.preprocessing.values.raw_text import RawText
 from fullpass.preprocessing.values.shown_cells import text_at
 
+_SHOWN_BYTES = 8
+"""First bytes of an image in messages: as many as the longest magic number, that of PNG."""
+
 
 def convert_rows(
     columns: Iterable[RawColumn], text: RawText, reading: Reading, rows: Rows
@@ -54,4 +57,4 @@ def _shown(column: pa.Array, row: int, raw: RawColumn) -> str:
     content = column[row].as_py() if raw.image else None
     if not isinstance(content, bytes):
         return text_at(column, row)
-    return f"{len(content):,} bytes, which begin with {content[:8].hex(' ')}"
+    return f"{len(content):,} bytes, which begin with {content[:_SHOWN_BYTES].hex(' ')}"

@@ -11,6 +11,7 @@ import pyarrow.csv
 
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.csv_records import (
+    KEPT_BYTES,
     Block,
     CsvRecords,
     blocks,
@@ -20,25 +21,26 @@ from fullpass.components.ingest.readers.csv_records import (
     one_record_per_line,
     records_of_block,
 )
-from fullpass.components.ingest.readers.lines import TOO_LONG, chunks, is_utf8, line_parts, without_first_lines
+from fullpass.components.ingest.readers.lines import (
+    TOO_LONG,
+    chunks,
+    is_utf8,
+    line_parts,
+    without_first_lines,
+)
 from fullpass.components.ingest.readers.readable import EmptyFileError, readable
 from fullpass.components.ingest.readers.reader import FileReader
 from fullpass.components.ingest.readers.rows import WHOLE, FilePart, Reading, Rows, planned
 from fullpass.components.ingest.sources.config import CsvSource
-from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.sources.storage import state_of
 from fullpass.preprocessing.values.arrow_text import as_array, as_readable, to_text
 
-_KEPT_BYTES = 4000
-_HEADER_BYTES = 1 << 16
+_HEADER_BYTES = 1 << 20
+"""Bytes that are read at a time until the header is whole: less than a chunk, and few steps to the longest line."""
 
 
 class CsvReader(FileReader[CsvSource]):
     """Rows are numbered by the line at which they start."""
-
-    def __init__(self, file: SourceFile, source: CsvSource):
-        super().__init__(file, source)
-        self._skipped = _skipped(source)
 
     def columns(self) -> list[str]:
         return list(self._columns)
@@ -79,10 +81,10 @@ class CsvReader(FileReader[CsvSource]):
                 "given to a command such as predict, by --encoding or --columns."
             ) from error
 
-    def _blocks(self, part: FilePart, reading: Reading | None = None) -> Iterator[Block]:
+    def _blocks(self, part: FilePart, reading: Reading | None = None, size: int | None = None) -> Iterator[Block]:
         source = self._source
         skip = 0 if part.begin else source.skip_rows
-        content = chunks(self._path, part, source.encoding, reading)
+        content = chunks(self._path, part, source.encoding, reading, size=size)
         return blocks(
             without_first_lines(content, skip) if skip else content,
             source.separator,
@@ -91,28 +93,15 @@ class CsvReader(FileReader[CsvSource]):
             max_cell=source.max_cell_kb << 10,
         )
 
-    def _records(self, block: Block) -> CsvRecords:
-        return _records(block, self._source)
-
-    def _first_records(self, block: Block, most: int) -> CsvRecords:
-        """Returns the first records of a block, if possible without finding all of them."""
-        beginning = block.data.find(b"\n", _HEADER_BYTES) + 1 if block.one_per_line else 0
-        if beginning:
-            rows = self._records(Block(block.data[:beginning], block.first_line, True)).take(slice(0, most))
-            if len(rows) == most:
-                return rows
-        return self._records(block).take(slice(0, most))
-
     def _below(self, line: int, block: Block) -> Block:
         """Returns the part of a block below the record that starts at `line`."""
         if block.too_long or block.first_line > line:
             return block
         if block.one_per_line:
-            end = 0
-            for _ in range(line - block.first_line + 1):
-                end = block.data.find(b"\n", end) + 1 or len(block.data)
-            return Block(block.data[end:], line + 1, True)
-        block_records = self._records(block)
+            lines_above = line - block.first_line + 1
+            data = block.data.split(b"\n", lines_above)[lines_above:]
+            return Block(b"".join(data), line + 1, True)
+        block_records = _records(block, self._source)
         lines, starts = block_records.lines, block_records.starts
         below = int(np.searchsorted(lines, line, side="right"))
         if below == len(lines):
@@ -123,10 +112,10 @@ class CsvReader(FileReader[CsvSource]):
     def _header(self) -> list[Block]:
         found: list[Block] = []
         with readable(self._path):
-            for block in self._blocks(WHOLE):
+            for block in self._blocks(WHOLE, size=_HEADER_BYTES):
                 if block.too_long:
                     raise ValueError(TOO_LONG)
-                rows = self._first_records(block, self._source.header_rows - len(found))
+                rows = _records(block, self._source).take(slice(0, self._source.header_rows - len(found)))
                 for start, end, line in zip(rows.starts, rows.ends, rows.lines, strict=True):
                     found.append(Block(block.data[start:end], int(line), False))
                 if len(found) == self._source.header_rows:
@@ -202,7 +191,7 @@ class _Parser:
         return _cells_of(malformed[0]) if malformed else "not one row"
 
     def _malformed(self, line: int, reason: str, text: bytes) -> None:
-        self._reading.add_malformed(line, reason, text[:_KEPT_BYTES].decode("utf-8", "replace").rstrip("\r\n"))
+        self._reading.add_malformed(line, reason, text[:KEPT_BYTES].decode("utf-8", "replace").rstrip("\r\n"))
 
     def _rows(self, table: pa.Table, lines: np.ndarray, malformed: list[Any]) -> Rows:
         """Returns parsed rows with their line numbers, and records the rows with too many or too few cells as bad."""
@@ -230,7 +219,7 @@ class _Parser:
                 ):
                     for row in np.flatnonzero(bad & good).tolist():
                         good[row] = False
-                        text = content.cast(pa.binary())[row].as_py()[:_KEPT_BYTES].decode("utf-8", "replace")
+                        text = content.cast(pa.binary())[row].as_py()[:KEPT_BYTES].decode("utf-8", "replace")
                         self._reading.add_malformed(int(rows.numbers[row]), why, text, column=name)
         table = pa.table(columns, names=list(self._reading.columns))
         all_columns = rows.table.rename_columns(self._names) if self._reading.all_columns else None
@@ -244,15 +233,13 @@ class _Parser:
 
         Returns None if Arrow fails: it cannot describe a row that has too many or too few cells and is not UTF-8.
         """
-        if self._numbers:
+        while True:
             try:
                 return self._read_as(data, self._numbers)
             except pa.ArrowInvalid:
+                if not self._numbers:
+                    return None
                 self._numbers = set()
-        try:
-            return self._read_as(data, self._numbers)
-        except pa.ArrowInvalid:
-            return None
 
     def _read_as(self, data: bytes, numbers: Set[str]) -> tuple[pa.Table, list[Any]]:
         malformed: list[Any] = []

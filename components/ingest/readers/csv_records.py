@@ -17,8 +17,10 @@ import numpy as np
 
 _QUOTE, _LF, _CR = b'"\n\r'
 _BLANKS = b" \t"
-_MAX_LINE = 64 << 20
-_KEPT_BYTES = 4000
+LONGEST_LINE = 64 << 20
+"""Bytes of the longest line that is read, 64 MB: a longer one is a file without line ends, which would fill memory."""
+KEPT_BYTES = 4000
+"""Bytes of a row that does not parse: at least the characters that the quarantine keeps, of up to four bytes each."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,8 @@ def blocks(
             yield Block(without_blanks(data, separator) if quoting else data, line, one_per_line)
             line += count_lines(data)
             rest = rest[cut:]
-        elif len(rest) > max(_MAX_LINE, 2 * max_cell):
-            yield Block(rest[:_KEPT_BYTES], line, False, too_long=True)
+        elif len(rest) > max(LONGEST_LINE, 2 * max_cell):
+            yield Block(rest[:KEPT_BYTES], line, False, too_long=True)
             rest, dropping = b"", True
 
 

@@ -32,11 +32,16 @@ _ENCRYPTED_ODS = b"encryption-data"
 _EXTENT = re.compile(rb'<dimension ref="[A-Z]+\d+:([A-Z]+)(\d+)"')
 _MOST_CELLS = 400_000_000
 """Cells of the used range of a sheet, each of which takes 24 bytes, empty or not."""
-_HEAD, _CHUNK = 1 << 12, 1 << 20
+_HEAD = 1 << 12
+"""Bytes at the start of a sheet that hold its declared extent, if it declares one."""
+_CHUNK = 1 << 20
+"""Bytes of a sheet that are looked at together for its last cell."""
 _CELL = re.compile(rb'<c r="([A-Z]{1,3})(\d{1,9})"')
 _LONGEST_CELL = 20
+"""Bytes of the longest beginning of a cell that two chunks may share: `<c r="XFD1048576"` has 19."""
 _LONGEST_WHOLE = 2**63
 """From here on, whole numbers are written with an exponent."""
+_LETTERS = 26
 _SHEET = re.compile(r"xl/worksheets/[^/]+\.xml")
 
 
@@ -47,7 +52,7 @@ def is_workbook(path: str) -> bool:
         OSError: The file cannot be read.
     """
     with open_raw(path) as raw:
-        start = raw.read(4)
+        start = raw.read(len(_ZIP))
         if start != _ZIP:
             return start == _OLE
         raw.seek(0)
@@ -130,7 +135,7 @@ def _without_panic(call: Any, *args: Any) -> Any:
 
 def _refuse_unreadable(path: str, file: IO[bytes]) -> None:
     """Raises UserError for a workbook that is encrypted, or whose sheets do not fit in memory."""
-    is_zip = file.read(4) == _ZIP
+    is_zip = file.read(len(_ZIP)) == _ZIP
     file.seek(0)
     if is_zip:
         archive = zipfile.ZipFile(file)
@@ -165,7 +170,7 @@ def _column(letters: bytes) -> int:
     """Returns the number of a column, from 1: A, Z and AA are 1, 26 and 27."""
     number = 0
     for letter in letters:
-        number = 26 * number + letter - ord("A") + 1
+        number = _LETTERS * number + letter - ord("A") + 1
     return number
 
 

@@ -14,6 +14,7 @@ from fullpass.components.ingest.sources.storage import Found, digest_of, find
 
 _BATCH_BYTES = 16 << 20
 _BATCH_FILES = 256
+"""Bytes or files of a batch: decoded images take several times their bytes in memory."""
 
 
 def folder_parts(folder: str, endings: Sequence[str]) -> list[FilePart]:

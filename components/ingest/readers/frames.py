@@ -14,7 +14,6 @@ from fullpass.components.ingest.readers.reader import Reader
 from fullpass.components.ingest.readers.rows import BATCH_ROWS, Reading, Rows, numbered
 from fullpass.components.ingest.readers.tables import columns_of_schema, only_columns, validated
 from fullpass.components.ingest.sources.config import ModuleSource
-from fullpass.components.ingest.sources.files import Resolve, SourceFile, inputs_by_split, unknown_version
 from fullpass.preprocessing.values.byte_batches import gather, object_bytes
 
 _ACCEPTED = (
@@ -25,11 +24,6 @@ _ACCEPTED = (
 
 class ModuleReader(Reader[ModuleSource]):
     """Rows are numbered in the order in which the function returns them. Finding the columns would take a call."""
-
-    @classmethod
-    def inputs(cls, source: ModuleSource, resolve: Resolve) -> list[SourceFile]:
-        """Returns the functions."""
-        return [SourceFile(path, split, 0, unknown_version()) for split, path in inputs_by_split(source.function)]
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
         first = 1

@@ -29,6 +29,7 @@ from fullpass.preprocessing.values.encoded_images import bomb_problem
 PIXELS = "pixels"
 _FORMATS = ("JPEG", "PNG", "GIF", "BMP")
 _CHANNELS = {"1": 1, "P": 3, "I;16": 1}
+"""Mode of Pillow -> channels that TensorFlow decodes, where Pillow has another number of bands."""
 _OTHERS = (
     (0, b"%!PS", "EPS"),
     (0, b"\xc5\xd0\xd3\xc6", "EPS"),

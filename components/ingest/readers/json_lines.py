@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 from fullpass.base.errors import UserError
+from fullpass.components.ingest.readers.csv_records import LONGEST_LINE
 from fullpass.components.ingest.readers.lines import line_parts, parsed_lines
 from fullpass.components.ingest.readers.objects import rows_from_dicts
 from fullpass.components.ingest.readers.readable import readable
@@ -15,8 +16,8 @@ from fullpass.components.ingest.readers.rows import FilePart, Reading, Rows
 from fullpass.components.ingest.sources.config import JsonLinesSource
 from fullpass.components.ingest.sources.storage import open_binary
 
-_LONGEST = 64 << 20
 _MOST_NAMES = 10_000
+"""Different keys in the first rows: beyond them, the keys are ids, and listing them as columns takes minutes."""
 
 
 class JsonLinesReader(FileReader[JsonLinesSource]):
@@ -81,9 +82,9 @@ def _keys(row: Mapping[str, Any], above: str) -> Iterator[str]:
 def _first_objects(path: str, rows: int) -> Iterator[dict[str, Any]]:
     with readable(path), open_binary(path) as stream:
         looked_at = 0
-        for line in islice(iter(lambda: stream.readline(_LONGEST), b""), rows):
+        for line in islice(iter(lambda: stream.readline(LONGEST_LINE), b""), rows):
             looked_at += len(line)
-            if looked_at > _LONGEST:
+            if looked_at > LONGEST_LINE:
                 return
             try:
                 row = json.loads(line)

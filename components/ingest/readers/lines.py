@@ -9,35 +9,42 @@ from typing import IO, TypeVar
 
 import numpy as np
 
+from fullpass.components.ingest.readers.csv_records import LONGEST_LINE, Block, blocks
 from fullpass.components.ingest.readers.rows import BATCH_ROWS, PART_BYTES, WHOLE, FilePart, Reading, planned
 from fullpass.components.ingest.sources.storage import is_compressed, open_binary, open_raw, state_of
 from fullpass.preprocessing.values.byte_batches import gather
 
 CHUNK_BYTES = 4 << 20
+"""Bytes that are read and parsed at a time: large for Arrow's parser, small beside the memory of a worker."""
 _BOM = codecs.BOM_UTF8
 _MARK_UNDECODABLE = "fullpass-mark-undecodable"
-_MAX_LINE = 64 << 20
-_KEPT_BYTES = 4000
 _LINE_END = re.compile(rb"\r\n|\n|\r(?=.)", re.DOTALL)
-TOO_LONG = f"a line longer than {_MAX_LINE >> 20} MB"
+TOO_LONG = f"a line longer than {LONGEST_LINE >> 20} MB"
+_CHUNKS_PER_PART = 16
+"""Steps in which the parts of a file are found, so that a part is at most a sixteenth larger than wanted."""
 _Value = TypeVar("_Value")
 
 
-def chunks(path: str, part: FilePart, encoding: str, reading: Reading | None = None) -> Iterator[bytes]:
+def chunks(
+    path: str, part: FilePart, encoding: str, reading: Reading | None = None, *, size: int | None = None
+) -> Iterator[bytes]:
     """Yields the bytes of a part of a text file, in UTF-8 and without a byte order mark, and counts them in `reading`.
 
     A byte without a character in the encoding becomes a byte that is not UTF-8. It makes its row a bad row, and the
     rest of the file stays readable.
+
+    Args:
+        size: Bytes of a chunk, before they are transcoded; by default `CHUNK_BYTES`.
     """
     with open_binary(path) as stream:
-        blocks = _range(stream, part.begin or 0, part.end)
+        found = _range(stream, part.begin or 0, part.end, size or CHUNK_BYTES)
         if reading is not None and not is_compressed(path):
-            blocks = _counted(blocks, reading)
+            found = _counted(found, reading)
         if not is_utf8(encoding):
-            blocks = _transcoded(blocks, encoding)
-        first = next(blocks, b"")
+            found = _transcoded(found, encoding)
+        first = next(found, b"")
         yield first if part.begin else first.removeprefix(_BOM)
-        yield from blocks
+        yield from found
 
 
 def is_utf8(encoding: str) -> bool:
@@ -64,10 +71,10 @@ def line_parts(
     parts: list[FilePart] = []
     begin, end, first, line = 0, 0, 1, 1
     with open_raw(path) as stream:
-        for data in _line_chunks(_range(stream, 0, None, PART_BYTES // 16)):
-            if isinstance(data, _TooLong) or not splittable(data):
+        for block in _whole_lines(_range(stream, 0, None, PART_BYTES // _CHUNKS_PER_PART), 1):
+            if block.too_long or not splittable(block.data):
                 return planned([WHOLE], state)
-            end, line = end + len(data), line + count(data)
+            end, line = end + len(block.data), line + count(block.data)
             if end - begin >= PART_BYTES:
                 parts.append(FilePart(begin, end, first))
                 begin, first = end, line
@@ -86,38 +93,16 @@ def without_first_lines(blocks: Iterator[bytes], lines: int) -> Iterator[bytes]:
         end = next(islice(_LINE_END.finditer(start), lines - 1, None), None)
         if end is not None:
             return chain([start[end.end() :]], blocks)
-        if len(start) > _MAX_LINE:
+        if len(start) > LONGEST_LINE:
             raise ValueError(TOO_LONG)
     return iter(())
 
 
-class _TooLong(bytes):
-    """The beginning of a line of more than 64 MB, whose rest is dropped."""
+def _whole_lines(chunks: Iterable[bytes], first_line: int) -> Iterator[Block]:
+    return blocks(chunks, "", quoting=False, first_line=first_line, max_cell=0)
 
 
-def _line_chunks(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yields chunks of whole lines; `_TooLong` replaces a line that is too long to keep in memory."""
-    rest, dropping = b"", False
-    for block in blocks:
-        if dropping:
-            end = block.find(b"\n") + 1
-            block, dropping = block[end:], not end
-            if dropping:
-                continue
-        cut = block.rfind(b"\n") + 1
-        if cut:
-            yield rest + block[:cut]
-            rest = block[cut:]
-        elif len(rest) + len(block) > _MAX_LINE:
-            yield _TooLong((rest + block)[:_KEPT_BYTES])
-            rest, dropping = b"", True
-        else:
-            rest += block
-    if rest:
-        yield rest
-
-
-def _range(stream: IO[bytes], begin: int, end: int | None, size: int = CHUNK_BYTES) -> Iterator[bytes]:
+def _range(stream: IO[bytes], begin: int, end: int | None, size: int) -> Iterator[bytes]:
     if begin:
         stream.seek(begin)
     left = end - begin if end is not None else None
@@ -174,12 +159,12 @@ def parsed_lines(
 def numbered_lines(path: str, reading: Reading, encoding: str) -> Iterator[tuple[int, bytes]]:
     """Yields the lines of a part without their line breaks, with their numbers in the file."""
     number = reading.part.first_row
-    for data in _line_chunks(chunks(path, reading.part, encoding, reading)):
-        if isinstance(data, _TooLong):
-            reading.add_malformed(number, TOO_LONG, data.decode("utf-8", "replace"))
+    for block in _whole_lines(chunks(path, reading.part, encoding, reading), number):
+        if block.too_long:
+            reading.add_malformed(number, TOO_LONG, block.data.decode("utf-8", "replace"))
             number += 1
             continue
-        lines = data.split(b"\n")
-        for line in lines[:-1] if data.endswith(b"\n") else lines:
+        lines = block.data.split(b"\n")
+        for line in lines[:-1] if block.data.endswith(b"\n") else lines:
             yield number, line.removesuffix(b"\r")
             number += 1

@@ -15,9 +15,10 @@ from fullpass.components.ingest.readers.reader import FileReader
 from fullpass.components.ingest.readers.rows import BATCH_ROWS, Reading, Rows, select_rows
 from fullpass.components.ingest.sources.config import NumpySource
 from fullpass.components.ingest.sources.storage import open_raw
+from fullpass.preprocessing.values.byte_batches import BATCH_BYTES
 
-_BATCH_BYTES = 32 << 20
 _PLAIN = "data"
+_ZIP = b"PK\x03\x04"
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class NumpyReader(FileReader[NumpySource]):
         with _opened(self._path) as arrays:
             total = next(iter(arrays.values())).rows
             row_bytes = sum(array.row_bytes for array in arrays.values())
-            step = max(1, min(BATCH_ROWS, _BATCH_BYTES // max(row_bytes, 1)))
+            step = max(1, min(BATCH_ROWS, BATCH_BYTES // max(row_bytes, 1)))
             for start in range(0, total, step):
                 count = min(step, total - start)
                 columns: dict[str, pa.Array] = {}
@@ -97,7 +98,7 @@ def _opened(path: str) -> Iterator[dict[str, _Array]]:
 
 def _headers(path: str, stack: ExitStack) -> dict[str, _Array]:
     raw = stack.enter_context(open_raw(path))
-    is_zip = raw.read(4) == b"PK\x03\x04"
+    is_zip = raw.read(len(_ZIP)) == _ZIP
     raw.seek(0)
     if not is_zip:
         return {_PLAIN: _header(path, _PLAIN, raw)}

@@ -17,6 +17,7 @@ from fullpass.components.ingest.sources.formats import FORMATS
 
 _T = TypeVar("_T")
 _ROWS_WITH_NAMES = 1000
+"""Rows whose keys are the columns, for messages and proposals; later rows rarely have others."""
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 
 

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 from fullpass.components.ingest.readers.readable import check_columns, readable
 from fullpass.components.ingest.readers.rows import WHOLE, FilePart, Reading, Rows, planned
 from fullpass.components.ingest.sources.config import BaseSource, FileSource
-from fullpass.components.ingest.sources.files import Resolve, SourceFile, find_files
+from fullpass.components.ingest.sources.files import Resolve, SourceFile, find_files, inputs_by_split, unknown_version
 from fullpass.components.ingest.sources.storage import state_of
 
 _Source = TypeVar("_Source", bound=BaseSource)
@@ -23,8 +23,10 @@ class Reader(ABC, Generic[_Source]):
 
     @classmethod
     def inputs(cls, source: Any, resolve: Resolve) -> Sequence[SourceFile]:
-        """Returns all inputs of a source; see `read_source.find_inputs`."""
-        return find_files(source.path, resolve, endings=source.endings)
+        """Returns all inputs of a source; see `read_source.find_inputs`. They are files, or queries and functions."""
+        if isinstance(source, FileSource):
+            return find_files(source.path, resolve, endings=source.endings)
+        return [SourceFile(one, split, 0, unknown_version()) for split, one in inputs_by_split(source.per_split)]
 
     def columns(self) -> list[str] | None:
         """Returns the columns of the file, or None if only the rows contain them, or finding them takes long."""

@@ -11,6 +11,9 @@ from fullpass.components.ingest.sources.formats import FORMATS, LINES, TOLD_FORM
 from fullpass.components.ingest.sources.storage import open_binary, open_raw, suffix_of
 
 _LOOK = 64 << 10
+"""Bytes of a file that tell its format: a wide header line and some rows."""
+_SHOWN = 20
+"""First bytes of unknown content in messages."""
 _JSON_LINES = "Write JSON lines: one object per line, without [ and ]"
 _OTHERS = (
     (rb"SQLite format 3", "an SQLite database; read it with format: sql"),
@@ -60,7 +63,7 @@ def look_at(path: str, size: int = _LOOK) -> Content:
     with readable(path):
         if is_workbook(path):
             with open_raw(path) as raw:
-                return Content(raw.read(20), False, "excel")
+                return Content(raw.read(_SHOWN), False, "excel")
     with readable(path), open_binary(path) as stream:
         start = stream.read(size)
         whole = not stream.read(1)
@@ -78,7 +81,7 @@ def contradiction(path: str, source: FileSource) -> str | None:
         return None
     if content.format or content.other:
         return content.format or content.other
-    return None if declared.streams or not declared.starts else f"not: it begins with {content.start[:20]!r}"
+    return None if declared.streams or not declared.starts else f"not: it begins with {content.start[:_SHOWN]!r}"
 
 
 def _other(start: bytes, *, whole: bool) -> str | None:

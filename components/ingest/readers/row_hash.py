@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fullpass.preprocessing.values.arrow_text import (
+    EXACT_IN_FLOAT64,
     as_array,
     is_binary,
     joined_rows,
@@ -22,6 +23,8 @@ from fullpass.preprocessing.values.list_values import is_list, lengths_of, sole_
 
 _MARK = "\x1f"
 _BINARY = pa.binary()
+_HASH_BYTES = 8
+"""Bytes of a hash: two of a billion different rows have the same one with a probability of three percent."""
 
 
 def hashes(values: pa.Array) -> np.ndarray:
@@ -30,7 +33,7 @@ def hashes(values: pa.Array) -> np.ndarray:
     `b2sum -l 64` prints the same number in hexadecimal. Source: RFC 7693 with an 8-byte digest.
     """
     blake2b = hashlib.blake2b
-    digests = [blake2b(value or b"", digest_size=8).digest() for value in values.cast(_BINARY).to_pylist()]
+    digests = [blake2b(value or b"", digest_size=_HASH_BYTES).digest() for value in values.cast(_BINARY).to_pylist()]
     return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64)
 
 
@@ -88,7 +91,7 @@ def _bytes(value: Any) -> bytes | None:
         return value
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape")
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+    if isinstance(value, float) and value.is_integer() and abs(value) < EXACT_IN_FLOAT64:
         value = int(value)
     return json.dumps(
         value, default=lambda v: v.hex() if isinstance(v, bytes) else str(v), sort_keys=True, ensure_ascii=True

@@ -14,9 +14,13 @@ from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.byte_batches import gather, row_ranges
 
 BATCH_ROWS = 16_384
+"""Rows of a batch: enough to spread Python's cost per batch, and few enough for the cache of a processor."""
 PART_BYTES = 64 << 20
 """Size of a part of a file that can be cut. It determines shards and row order; therefore it is a constant."""
 _KEPT_TEXT = 1000
+"""Characters of the text of a bad row in the quarantine: enough to find it, whatever a damaged file holds."""
+_SHOWN_TEXT = 80
+"""Characters of the text of a bad row in a message: one line."""
 _Item = TypeVar("_Item")
 
 AllColumns = Literal["to_hash", "to_show"]
@@ -64,7 +68,7 @@ class BadRow:
     @property
     def shown(self) -> str:
         """The place of the row and the beginning of its text, for messages."""
-        return f"{self.file}, row {self.row}: {self.text[:80]!r}"
+        return f"{self.file}, row {self.row}: {self.text[:_SHOWN_TEXT]!r}"
 
 
 @dataclass
@@ -83,7 +87,7 @@ class BadRowCount:
     def check(self, most: float, of: str, limit: str, fix: str) -> None:
         """Raises UserError if a larger share of the rows is bad. of, limit, fix: parts of the message."""
         if self.first is not None and self.bad > most * self.rows:
-            first = f"{self.first.file}, row {self.first.row}: {self.first.why}: {self.first.text[:80]!r}"
+            first = f"{self.first.file}, row {self.first.row}: {self.first.why}: {self.first.text[:_SHOWN_TEXT]!r}"
             raise UserError(
                 f"{self.bad:,} of {self.rows:,} rows of {of} cannot be used; {limit}. The first: {first}. {fix}"
             )

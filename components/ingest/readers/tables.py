@@ -23,7 +23,9 @@ from fullpass.components.ingest.sources.storage import open_raw, state_of
 from fullpass.preprocessing.values.byte_batches import BATCH_BYTES, gather
 from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of, lists_of_lengths
 
+_MAGIC = b"ARROW1"
 _DECODED_ROWS = 1024
+"""Rows of a Parquet file that are decoded at a time: Arrow needs memory for all of them beside the batch."""
 _BUFFER_BYTES = 1 << 20
 """Buffer size per column of a Parquet file. Without a buffer, Arrow reads a whole column chunk at once."""
 
@@ -122,19 +124,14 @@ class OrcReader(TableReader):
 class ArrowReader(TableReader):
     """A stream is one part."""
 
-    def parts(self) -> list[FilePart]:
-        state = state_of(self._path)
-        with readable(self._path), _open(self._path) as stream:
-            file = self._opened(stream)
-            one = isinstance(file, pa.RecordBatchStreamReader)
-            return planned([FilePart()] if one else _runs(self._sizes(file)), state)
-
     def _opened(self, stream: Any) -> Any:
-        magic = stream.read(6)
+        magic = stream.read(len(_MAGIC))
         stream.seek(0)
-        return pa.ipc.open_file(stream) if magic == b"ARROW1" else pa.ipc.open_stream(stream)
+        return pa.ipc.open_file(stream) if magic == _MAGIC else pa.ipc.open_stream(stream)
 
     def _sizes(self, file: Any) -> list[tuple[int, int]]:
+        if isinstance(file, pa.RecordBatchStreamReader):
+            return [(0, 0)]
         batches = map(file.get_batch, range(file.num_record_batches))
         return [(batch.num_rows, batch.nbytes) for batch in batches]
 

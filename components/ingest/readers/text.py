@@ -13,6 +13,7 @@ from fullpass.components.ingest.sources.files import Resolve, SourceFile, find_f
 from fullpass.components.ingest.sources.storage import Found, open_binary, state_of
 
 _LARGEST_FILE = 64 << 20
+"""Bytes of a file that is one row: as long as the longest line."""
 
 
 class TextReader(FileReader[TextSource]):

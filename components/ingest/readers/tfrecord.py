@@ -19,6 +19,8 @@ from fullpass.preprocessing.values.arrow_text import to_text
 from fullpass.trainer.records.frames import read_frames
 
 _SEQUENCE = "##sequence"
+_SHOWN = 40
+"""First bytes of a record that is no message, in the quarantine and in messages."""
 _TYPES = {"float_list": pa.float32(), "int64_list": pa.int64()}
 _Key = tuple[str, str]
 
@@ -69,7 +71,7 @@ def payload_type(path: str) -> str:
     try:
         example.ParseFromString(record)
     except DecodeError:
-        raise UserError(f"{path}: a TFRecord file, but of no tf.Example; it begins with {record[:40]!r}.") from None
+        raise UserError(f"{path}: a TFRecord file, but of no tf.Example; it begins with {record[:_SHOWN]!r}.") from None
     return "sequence_example" if example.HasField("feature_lists") else "example"
 
 
@@ -117,7 +119,7 @@ def parsed_messages(
     messages = [_parsed(kind, record) for record in records]
     for number, record, message in zip(numbers.tolist(), records, messages, strict=True):
         if message is None:
-            reading.add_malformed(number, f"no {name}", repr(record[:200]))
+            reading.add_malformed(number, f"no {name}", repr(record[:_SHOWN]))
     is_one = [message is not None for message in messages]
     return [message for message in messages if message is not None], numbers[is_one]
 

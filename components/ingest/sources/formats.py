@@ -17,17 +17,23 @@ from fullpass.components.ingest.sources import config
 from fullpass.preprocessing.spec import SelectedBy
 from fullpass.trainer.records.frames import masked_crc
 
-_MB = 1 << 20
+_SAMPLED_BYTES = 16 << 20
+"""Bytes that are sampled in about a second by a reader that makes Python objects."""
+_SAMPLED_FAST = 64 << 20
+"""Bytes that are sampled in about a second by a reader in native code."""
 LINES = 50
 """Number of lines that are looked at."""
 _LONGEST_SCHEMA = 256 << 20
+"""Bytes of the schema of an Arrow stream; a longer one means that the first bytes are no length."""
 _PLAIN = re.compile(rb"[\t\n\r -~]{20}")
 """The beginning of a text, such as a header line whose first name begins like a binary format: `ORC_count,...`."""
 
 
 def _begins_with_record(start: bytes, whole: bool = False) -> bool:
     """Returns whether decompressed bytes begin like a TFRecord file: with a length and its checksum."""
-    return len(start) >= 12 and masked_crc(start[:8]) == struct.unpack("<I", start[8:12])[0]
+    if len(start) < struct.calcsize("<QI"):
+        return False
+    return bool(masked_crc(start[:8]) == struct.unpack_from("<QI", start)[1])
 
 
 def _begins_with_object(start: bytes, whole: bool) -> bool:
@@ -91,7 +97,7 @@ class Format:
     native: bool = False
     cut_at_lines: bool = False
     in_lists: bool = False
-    sampled_bytes: int = 16 * _MB
+    sampled_bytes: int = _SAMPLED_BYTES
 
     @property
     def name(self) -> str:
@@ -122,14 +128,14 @@ _ROWS = (
         parts="byte ranges, if no cell breaks lines",
         proposed_as="CSV",
         cut_at_lines=True,
-        sampled_bytes=64 * _MB,
+        sampled_bytes=_SAMPLED_FAST,
     ),
     Format(
         config.ExcelSource,
         "excel.ExcelReader",
         starts=_begins_with_workbook,
         proposed_as="Excel",
-        sampled_bytes=64 * _MB,
+        sampled_bytes=_SAMPLED_FAST,
     ),
     Format(
         config.JsonLinesSource,
@@ -146,7 +152,7 @@ _ROWS = (
         starts=b"PAR1",
         proposed_as="Parquet",
         native=True,
-        sampled_bytes=64 * _MB,
+        sampled_bytes=_SAMPLED_FAST,
     ),
     Format(
         config.ArrowSource,
@@ -156,7 +162,7 @@ _ROWS = (
         streams=True,
         proposed_as="Arrow",
         native=True,
-        sampled_bytes=64 * _MB,
+        sampled_bytes=_SAMPLED_FAST,
     ),
     Format(
         config.OrcSource,
@@ -165,7 +171,7 @@ _ROWS = (
         starts=b"ORC",
         proposed_as="ORC",
         native=True,
-        sampled_bytes=64 * _MB,
+        sampled_bytes=_SAMPLED_FAST,
     ),
     Format(config.AvroSource, "avro.AvroReader", starts=b"Obj\x01", proposed_as="Avro"),
     Format(

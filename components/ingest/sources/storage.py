@@ -28,6 +28,7 @@ _HIDDEN = (".", "_")
 _VERSIONS = ("ETag", "etag", "generation", "LastModified", "last_modified", "mtime", "updated", "created")
 """Metadata keys of a file whose values change when the file changes; the first key that a driver returns is used."""
 _BELIEVED_SECONDS = 1.0
+"""Seconds for which a listing is believed: one search of many spans, and not the next look of a scheduler."""
 _COMPRESSIONS = {
     "gzip": re.compile(rb"\x1f\x8b\x08"),
     "bz2": re.compile(rb"BZh[1-9]1AY&SY"),
@@ -36,6 +37,8 @@ _COMPRESSIONS = {
     "zip": re.compile(rb"PK(\x03\x04|\x05\x06)"),
 }
 """Compression -> first bytes of a file."""
+_MAGIC_BYTES = 10
+"""Bytes of the longest of them, that of bz2."""
 _DECOMPRESS: Mapping[str, Callable[[Any], Any]] = {
     "gzip": lambda raw: gzip.GzipFile(fileobj=raw),
     "bz2": bz2.BZ2File,
@@ -50,6 +53,8 @@ _listed: dict[Any, float] = {}
 
 _UNSURE = "ukey "
 """Begins the version of a remote file whose driver returns no metadata that changes with the file."""
+_SHOWN_NAMES = 5
+"""Names of the files of an archive in the error that it holds several."""
 _IN_POD = "KUBERNETES_SERVICE_HOST"
 
 
@@ -141,7 +146,7 @@ def is_folder(path: str) -> bool:
 
 def _compression(raw: IO[bytes]) -> str | None:
     """Returns the compression of a file by its first bytes, and sets the file back to its start."""
-    start = raw.read(10)
+    start = raw.read(_MAGIC_BYTES)
     raw.seek(0)
     return next((name for name, first in _COMPRESSIONS.items() if first.match(start)), None)
 
@@ -168,7 +173,7 @@ def _sole_member(path: str, archive: zipfile.ZipFile) -> str:
     if "[Content_Types].xml" in names:
         raise UserError(f"{path} is an Excel sheet. Save each sheet as CSV.")
     if len(names) != 1:
-        raise UserError(f"{path}: a zip archive must hold one file. It holds {len(names)}: {names[:5]}.")
+        raise UserError(f"{path}: a zip archive must hold one file. It holds {len(names)}: {names[:_SHOWN_NAMES]}.")
     return names[0]
 
 

@@ -34,6 +34,8 @@ from fullpass.preprocessing.values.shown_cells import text_at
 
 NO_SPAN = np.iinfo(np.int64).min
 """Span number of a row whose cell contains no span."""
+_MOST_FILES = 4096
+"""Files whose spans a process remembers: eleven years of days, in a few megabytes."""
 _WHOLE = re.compile(r"-?\d+")
 
 
@@ -120,7 +122,7 @@ def _parts_of(file: SourceFile, source: Source, span: SpanColumn, index: Path | 
     return parts
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=_MOST_FILES)
 def _find_spans_cached(file: SourceFile, source_json: str, span_json: str) -> tuple[PartOfFile, ...]:
     """Finds the spans of a file. They do not change while the version of the file is the same.
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from fullpass.base.errors import UsageError, UserError, did_you_mean
 from fullpass.components.ingest.sources.path_matches import with_single_stars
+from fullpass.preprocessing.dates.date_format import MICROSECONDS_PER_DAY
 
 Unit = Literal["number", "year", "month", "day", "hour"]
 
@@ -35,6 +36,7 @@ _WRITTEN: Mapping[Unit, re.Pattern[str]] = {
     "hour": re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d)"),
 }
 _NUMBERS = (-(2**63) + 1, 2**63 - 1)
+"""The first and the last number: int64 without the lowest, which means no span."""
 _DATED = np.array(["0001-01-01T00", "9999-12-31T23"], "datetime64[us]").astype(np.int64)
 """The first and the last hour that can be written as a date, in microseconds since 1970-01-01."""
 _NUMPY_UNITS: Mapping[str, Literal["Y", "M", "D", "h"]] = {"year": "Y", "month": "M", "day": "D", "hour": "h"}
@@ -43,11 +45,15 @@ _DAYS: Mapping[str, float] = {"year": 365, "month": 28, "day": 1, "hour": 1 / 24
 _MOST_DAYS: Mapping[str, float] = {**_DAYS, "year": 366, "month": 31}
 """The greatest length of a span in days."""
 _ALL_SPANS = 1 << 40
+"""More spans than there are, of any unit; sums with a number of a span still fit into int64."""
 _DATES = ("YYYY", "MM", "DD", "HH")
 _UNITS: Mapping[int, Unit] = {1: "year", 2: "month", 3: "day", 4: "hour"}
 _FIELDS = ("SPAN", "VERSION", *_DATES)
 _FIELD = re.compile(r"\{([A-Za-z]+)(?::([^{}]*))?\}")
 _SHOWN = 6
+"""Ranges of spans in a message."""
+_EPOCH = 1970
+_YEAR_DIGITS = 4
 _PROTOCOL = re.compile(r"^[a-z][a-z0-9+.-]*:/+")
 
 
@@ -67,7 +73,7 @@ def number_of(unit: Unit, parts: Sequence[int]) -> int:
 def spans_of(unit: Unit, moments: np.ndarray | np.int64) -> np.ndarray:
     """Returns the number of the span of each moment, int64; moments are in microseconds since 1970-01-01, int64."""
     numbers = moments.astype("datetime64[us]").astype(f"datetime64[{_NUMPY_UNITS[unit]}]").astype(np.int64)
-    return numbers + 1970 if unit == "year" else numbers
+    return numbers + _EPOCH if unit == "year" else numbers
 
 
 def _checked(unit: Unit, number: int) -> int:
@@ -86,7 +92,7 @@ def label_of(unit: Unit, number: int) -> str:
     """Returns a span as text for people: `2013-01-05` for day 15710."""
     if unit == "number":
         return str(number)
-    return str(np.datetime64(number - 1970 if unit == "year" else number, _NUMPY_UNITS[unit]))
+    return str(np.datetime64(number - _EPOCH if unit == "year" else number, _NUMPY_UNITS[unit]))
 
 
 def ranges(unit: Unit, numbers: Collection[int]) -> str:
@@ -251,7 +257,7 @@ def _glob(tokens: Sequence[_Field | str]) -> str:
             # The glob of a field of any width already ends with a star.
             part = token[1:] if token.startswith("*") and parts and parts[-1] == "[0-9]*" else token
         elif token.width or token.name == "YYYY":
-            part = "[0-9]" * (token.width or 4)
+            part = "[0-9]" * (token.width or _YEAR_DIGITS)
         else:
             part = "[0-9]*"
         parts.append(part)
@@ -276,7 +282,7 @@ def _regex(written: str, tokens: Sequence[_Field | str]) -> str:
 def _digits(written: str, field: _Field, before: _Field | str, behind: _Field | str) -> str:
     """Returns the regular expression of a field; a field without a width matches a maximal run of digits."""
     if field.width or field.name == "YYYY":
-        return rf"\d{{{field.width or 4}}}"
+        return rf"\d{{{field.width or _YEAR_DIGITS}}}"
     touching = [
         side
         for side in (
@@ -340,7 +346,7 @@ def spans_at(unit: Unit | None, offset: int) -> tuple[int, int]:
         return 0, 0
     if unit == "number":
         return -_ALL_SPANS, _ALL_SPANS
-    days = abs(offset) / 86_400_000_000
+    days = abs(offset) / MICROSECONDS_PER_DAY
     nearest, farthest = math.floor(days / _MOST_DAYS[unit]) - 1, math.ceil(days / _DAYS[unit]) + 1
     return (nearest, farthest) if offset > 0 else (-farthest, -nearest)
 
@@ -362,4 +368,4 @@ def spans_before(unit: Unit | None, longest: int | None) -> int:
         return 0
     if unit == "number" or longest is None:
         return _ALL_SPANS
-    return math.ceil(longest / (_DAYS[unit] * 86_400_000_000)) + 1
+    return math.ceil(longest / (_DAYS[unit] * MICROSECONDS_PER_DAY)) + 1

@@ -21,6 +21,12 @@ NO_SPLIT = -1
 GAP = -2
 """A row in the gap before a split by time."""
 _SEED_WITHOUT_KEY = 1
+HASHES = 1 << 64
+"""Number of hashes of 64 bits."""
+_GOLDEN = 0x9E3779B97F4A7C15
+"""Step of SplitMix64: 2**64 over the golden ratio."""
+_FILE_SHIFT = 40
+"""Bits for the number of a row, so that the rows of two files have different seeds."""
 _ALL_GIVEN = RawText(missing=())
 
 
@@ -56,7 +62,7 @@ def assign(
     if isinstance(split, HashSplit) and split.column is not None:
         return _by_ratio(_key_fractions(_keys(table, columns_of_split(split), text), numbers, file_index), split.ratios)
     if isinstance(split, HashSplit | StratifiedSplit):
-        return _by_ratio(hashes(contents(table)) / 2**64, split.ratios)
+        return _by_ratio(hashes(contents(table)) / HASHES, split.ratios)
     if isinstance(split, RandomSplit):
         return _by_ratio(_random_fractions(split.seed, numbers, file_index), split.ratios)
     if isinstance(split, TimeSplit):
@@ -72,7 +78,7 @@ def _by_ratio(fractions: np.ndarray, ratios: Mapping[str, float]) -> np.ndarray:
 
 def _key_fractions(keys: pa.Array, numbers: np.ndarray, file_index: int) -> np.ndarray:
     """Returns BLAKE2b-64 of the key's UTF-8 text over 2**64; a random number for a row without a key."""
-    fractions = hashes(keys) / 2**64
+    fractions = hashes(keys) / HASHES
     if keys.null_count:
         absent = keys.is_null().to_numpy(zero_copy_only=False)
         fractions[absent] = _random_fractions(_SEED_WITHOUT_KEY, numbers, file_index)[absent]
@@ -84,8 +90,8 @@ def _random_fractions(seed: int, numbers: np.ndarray, file_index: int) -> np.nda
 
     It is that of SplitMix64 (Steele et al. 2014).
     """
-    start = ((seed + 1) * 0x9E3779B97F4A7C15 + (file_index << 40)) % 2**64
-    return mixed(numbers.astype(np.uint64) + np.uint64(start)) / 2**64
+    start = ((seed + 1) * _GOLDEN + (file_index << _FILE_SHIFT)) % HASHES
+    return mixed(numbers.astype(np.uint64) + np.uint64(start)) / HASHES
 
 
 def _by_time(split: TimeSplit, texts: pa.Array) -> np.ndarray:

@@ -18,7 +18,9 @@ ENTRY = np.dtype([("hash", "<u8"), ("what", "<i8")])
 """A row's hash, and a further number of the row: its row id or its class."""
 
 _RUN_ROWS = 1 << 20
+"""Rows of a file: 16 MB, which a worker sorts in memory."""
 _RANGE_ROWS = 1 << 21
+"""Rows that are compared at a time: 32 MB of all files together."""
 
 
 @dataclass(frozen=True)
@@ -78,13 +80,17 @@ def _sorted(entries: np.ndarray) -> np.ndarray:
     return entries[np.argsort(entries["hash"], kind="stable")]
 
 
+_SPARE, _LEAST_STEP = 8, 64
+"""A read takes an eighth more rows than a range holds on average, and 64, so that most ranges take one read."""
+
+
 class _Cursor:
     """A position in a run. The file is open only while it is read, because there may be thousands of runs."""
 
     def __init__(self, run: HashRun, ranges: int):
         self._run = run
         self._read = 0
-        self._step = run.rows // ranges + run.rows // (8 * ranges) + 64
+        self._step = run.rows // ranges + run.rows // (_SPARE * ranges) + _LEAST_STEP
         self._ahead = np.empty(0, ENTRY)
 
     def below(self, limit: int) -> np.ndarray:

@@ -3,8 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-_BEYOND_CHANCE, _FEWEST_EXPECTED = 4.0, 10
-_LEAST_RATIO, _LEAST_DEVIATION = 1.25, 0.1
+_BEYOND_CHANCE = 4.0
+"""Standard deviations: chance is beyond them once in 16,000 comparisons, and a run makes dozens."""
+_FEWEST_EXPECTED = 10
+"""Rows of a label: with fewer, the normal distribution does not describe their number."""
+_LEAST_RATIO = 1.25
+"""A share that is less than a quarter larger or smaller changes no metric much, however sure it is."""
+_LEAST_DEVIATION = 0.1
+"""The same for means, in standard deviations of the label."""
 
 
 @dataclass(frozen=True)

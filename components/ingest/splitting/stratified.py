@@ -11,11 +11,15 @@ import pyarrow as pa
 
 from fullpass.base.errors import UserError, prefix_errors
 from fullpass.components.ingest.config import StratifiedSplit
+from fullpass.components.ingest.splitting.assign import HASHES
 from fullpass.components.ingest.splitting.hash_runs import HashRun, RunWriter, read_ranges
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.arrow_text import to_text
 
 MAX_CLASSES = 10_000
+"""Classes whose rows and cuts are held in memory; more values are ids or numbers, of which no split has a share."""
+_ROUNDING = 1e-9
+"""Added before rounding, so that a share of half a row goes up whatever float64 makes of it."""
 MISSING = ""
 """Class of rows whose column is missing; empty text is also missing, as for features."""
 
@@ -68,8 +72,8 @@ def cuts_of(parts: Sequence[tuple[Sequence[str], Sequence[HashRun]]], split: Str
     for _, classes in _hashes_with_classes(parts, of_part):
         rows += np.bincount(classes, minlength=len(names))
     shares = np.cumsum(np.array(list(split.ratios.values())))[:-1] / sum(split.ratios.values())
-    ranks = np.floor(rows[:, None] * shares + 0.5 + 1e-9).astype(np.int64)  # rows before each cut
-    cuts = np.full(ranks.shape, 1 << 64, dtype=object)
+    ranks = np.floor(rows[:, None] * shares + 0.5 + _ROUNDING).astype(np.int64)  # rows before each cut
+    cuts = np.full(ranks.shape, HASHES, dtype=object)
     before = np.zeros(len(names), dtype=np.int64)
     for values, classes in _hashes_with_classes(parts, of_part):
         order = np.argsort(classes, kind="stable")  # stable: still sorted by hash within a class
@@ -101,7 +105,7 @@ def splits_by_cuts(classes: pa.Array, hashes: np.ndarray, cuts: Cuts) -> np.ndar
     split_of_row = np.zeros(len(hashes), dtype=np.int64)
     for i, name in enumerate(encoded.dictionary.to_pylist()):
         mine = index == i
-        limits = [cut for cut in cuts.get(name, ()) if cut < 1 << 64]
+        limits = [cut for cut in cuts.get(name, ()) if cut < HASHES]
         split_of_row[mine] = np.searchsorted(np.array(limits, dtype=np.uint64), hashes[mine], side="right")
     return split_of_row
 

@@ -32,8 +32,11 @@ PENDING = "_pending"
 SEGMENTS = 4096
 """Number of segments of a shuffled chunk; no split has more files than this."""
 _SHUFFLED_CHUNK_BYTES = 64 << 20
+"""Bytes of records that a worker shuffles in memory."""
 _COPY_BYTES = 4 << 20
+"""Bytes that are copied at a time when chunks are joined."""
 _GZIP_LEVEL = 6
+"""gzip's own default: higher levels take several times as long for a few percent."""
 
 
 class ChunkWriter:

@@ -22,14 +22,14 @@ def raw(**types: str) -> dict[str, RawColumn]:
 
 def read_file(path, source, columns, *, address: str = ""):
     """Returns the rows of all parts as tuples, the row numbers, and the bad rows."""
-    if not isinstance(columns, dict):
-        columns = {column: RawColumn(column, "string") for column in columns}
     size = Path(path).stat().st_size if Path(path).is_file() else 0
     return read_input(SourceFile(str(path), None, size, "", address), source, columns)
 
 
 def read_input(file: SourceFile, source, columns):
     """As `read_file`, for a file returned by `find_inputs`."""
+    if not isinstance(columns, dict):
+        columns = {column: RawColumn(column, "string") for column in columns}
     rows, numbers, bad = [], [], []
     for part in parts_of(file, source):
         reading = Reading(file, columns, part)

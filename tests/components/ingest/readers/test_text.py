@@ -64,8 +64,8 @@ def test_lines_are_cut_into_parts_that_number_through(tmp_path, monkeypatch):
 @pytest.mark.parametrize("chunk", [1, 7, 100, 3000])
 @pytest.mark.parametrize("ending", [b"", b'\n{"a": "z"}'])
 def test_a_line_that_is_too_long_is_one_bad_row(tmp_path, monkeypatch, chunk, ending):
-    monkeypatch.setattr(lines, "_MAX_LINE", 1000)
-    monkeypatch.setattr(lines._range, "__defaults__", (chunk,))
+    monkeypatch.setattr(csv_records, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(lines, "CHUNK_BYTES", chunk)
     path = write(tmp_path, b'{"a": "x"}\n\n{"a": "' + b"y" * 9000 + ending)
     rows, numbers, bad = read_file(path, JSONL, ["a"])
     assert [(row.row, row.reason) for row in bad] == [(3, "a line longer than 64 MB")]
@@ -75,8 +75,8 @@ def test_a_line_that_is_too_long_is_one_bad_row(tmp_path, monkeypatch, chunk, en
 @pytest.mark.parametrize("chunk", [1, 7, 100, 3000])
 @pytest.mark.parametrize("ending", [b"", b"\n2,z\n"])
 def test_a_line_of_csv_that_is_too_long_is_one_bad_row(tmp_path, monkeypatch, chunk, ending):
-    monkeypatch.setattr(csv_records, "_MAX_LINE", 3000)
-    monkeypatch.setattr(lines._range, "__defaults__", (chunk,))
+    monkeypatch.setattr(csv_records, "LONGEST_LINE", 3000)
+    monkeypatch.setattr(lines, "CHUNK_BYTES", chunk)
     path = write(tmp_path, b"n,a\n1,x\n5," + b"y" * 9000 + ending, "a.csv")
     rows, numbers, bad = read_file(path, CsvSource(format="csv", path="x", max_cell_kb=1), ["n", "a"])
     assert [(row.row, row.reason) for row in bad] == [(3, "a line longer than 64 MB")]
