@@ -13,6 +13,8 @@ from fullpass.preprocessing.features.forecast import ShiftedLabel
 from fullpass.preprocessing.features.history import Histories
 from fullpass.preprocessing.spec import Count, Duration, Flag, Fraction, Name, NonNegative, SelectedBy, Spec
 
+Unit = Literal["number", "year", "month", "day", "hour"]
+"""Length of a span; a number is one without a date."""
 Ratios = dict[Name, Annotated[float, Field(strict=True, gt=0)]]
 _EIGHT_TO_TWO: dict[str, float] = {"train": 8.0, "eval": 2.0}
 """Default shares: an eval split of a fifth, the usual one, and enough rows of a small table to compare metrics."""
@@ -124,7 +126,7 @@ class SpanColumn(Spec):
 
     column: Name
     """Raw column with a date or the span's number."""
-    unit: Literal["number", "year", "month", "day", "hour"] = "day"
+    unit: Unit = "day"
     """Length of a span; number uses the column's whole numbers."""
     format: WrittenDateFormat = "iso"
     """Format, as in a date feature."""

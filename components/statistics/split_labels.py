@@ -11,7 +11,7 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from fullpass.base.errors import listed
 from fullpass.base.files import read_bytes
-from fullpass.components.ingest.splitting.label_balance import Imbalance, uneven_means, uneven_shares
+from fullpass.components.statistics.label_balance import Imbalance, uneven_means, uneven_shares
 from fullpass.preprocessing.features.label import Label
 
 _SHOWN = 5

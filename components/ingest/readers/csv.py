@@ -35,7 +35,7 @@ from fullpass.components.ingest.sources.config import CsvSource
 from fullpass.components.ingest.sources.storage import state_of
 from fullpass.preprocessing.values.arrow_text import as_array, as_readable, to_text
 
-_HEADER_BYTES = 1 << 20
+_HEADER_BYTES = 1 << 18
 """Bytes that are read at a time until the header is whole: less than a chunk, and few steps to the longest line."""
 
 

@@ -10,44 +10,41 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from fullpass.base.errors import UsageError, UserError, did_you_mean
+from fullpass.components.ingest.config import Unit
 from fullpass.components.ingest.sources.path_matches import with_single_stars
 from fullpass.preprocessing.dates.date_format import MICROSECONDS_PER_DAY
 
-Unit = Literal["number", "year", "month", "day", "hour"]
 
-FORMS: Mapping[Unit, str] = {
-    "number": "5",
-    "year": "2013",
-    "month": "2013-01",
-    "day": "2013-01-05",
-    "hour": "2013-01-05T07",
+class _Dates(NamedTuple):
+    """Spans of a unit with dates. form: an example. numpy: NumPy's unit. shortest, longest: length in days."""
+
+    form: str
+    numpy: Literal["Y", "M", "D", "h"]
+    shortest: float
+    longest: float
+
+
+_DATED: Mapping[str, _Dates] = {
+    "year": _Dates("2013", "Y", 365, 366),
+    "month": _Dates("2013-01", "M", 28, 31),
+    "day": _Dates("2013-01-05", "D", 1, 1),
+    "hour": _Dates("2013-01-05T07", "h", 1 / 24, 1 / 24),
 }
+"""Unit -> its spans, the longest unit first: each has one more part of a date than the one before."""
+FORMS: Mapping[str, str] = {"number": "5", **{unit: dates.form for unit, dates in _DATED.items()}}
 """An example of a span in each unit."""
-_WRITTEN: Mapping[Unit, re.Pattern[str]] = {
-    "number": re.compile(r"(\d+)"),
-    "year": re.compile(r"(\d{4})"),
-    "month": re.compile(r"(\d{4})-(\d\d)"),
-    "day": re.compile(r"(\d{4})-(\d\d)-(\d\d)"),
-    "hour": re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d)"),
-}
 _NUMBERS = (-(2**63) + 1, 2**63 - 1)
 """The first and the last number: int64 without the lowest, which means no span."""
-_DATED = np.array(["0001-01-01T00", "9999-12-31T23"], "datetime64[us]").astype(np.int64)
+_HOURS = np.array(["0001-01-01T00", "9999-12-31T23"], "datetime64[us]").astype(np.int64)
 """The first and the last hour that can be written as a date, in microseconds since 1970-01-01."""
-_NUMPY_UNITS: Mapping[str, Literal["Y", "M", "D", "h"]] = {"year": "Y", "month": "M", "day": "D", "hour": "h"}
-_DAYS: Mapping[str, float] = {"year": 365, "month": 28, "day": 1, "hour": 1 / 24}
-"""The shortest length of a span in days."""
-_MOST_DAYS: Mapping[str, float] = {**_DAYS, "year": 366, "month": 31}
-"""The greatest length of a span in days."""
 _ALL_SPANS = 1 << 40
 """More spans than there are, of any unit; sums with a number of a span still fit into int64."""
 _DATES = ("YYYY", "MM", "DD", "HH")
-_UNITS: Mapping[int, Unit] = {1: "year", 2: "month", 3: "day", 4: "hour"}
 _FIELDS = ("SPAN", "VERSION", *_DATES)
 _FIELD = re.compile(r"\{([A-Za-z]+)(?::([^{}]*))?\}")
 _SHOWN = 6
@@ -72,7 +69,7 @@ def number_of(unit: Unit, parts: Sequence[int]) -> int:
 
 def spans_of(unit: Unit, moments: np.ndarray | np.int64) -> np.ndarray:
     """Returns the number of the span of each moment, int64; moments are in microseconds since 1970-01-01, int64."""
-    numbers = moments.astype("datetime64[us]").astype(f"datetime64[{_NUMPY_UNITS[unit]}]").astype(np.int64)
+    numbers = moments.astype("datetime64[us]").astype(f"datetime64[{_DATED[unit].numpy}]").astype(np.int64)
     return numbers + _EPOCH if unit == "year" else numbers
 
 
@@ -82,7 +79,7 @@ def _checked(unit: Unit, number: int) -> int:
     Raises:
         ValueError: No span of the unit has this number.
     """
-    first, last = _NUMBERS if unit == "number" else spans_of(unit, _DATED).tolist()
+    first, last = _NUMBERS if unit == "number" else spans_of(unit, _HOURS).tolist()
     if not first <= number <= last:
         raise ValueError(f"{number} is outside {first}..{last}")
     return number
@@ -92,7 +89,7 @@ def label_of(unit: Unit, number: int) -> str:
     """Returns a span as text for people: `2013-01-05` for day 15710."""
     if unit == "number":
         return str(number)
-    return str(np.datetime64(number - _EPOCH if unit == "year" else number, _NUMPY_UNITS[unit]))
+    return str(np.datetime64(number - _EPOCH if unit == "year" else number, _DATED[unit].numpy))
 
 
 def ranges(unit: Unit, numbers: Collection[int]) -> str:
@@ -121,7 +118,8 @@ def parse_span(unit: Unit, text: str) -> int:
     Raises:
         UserError: The text is neither.
     """
-    match = _WRITTEN[unit].fullmatch(text.strip())
+    digits = r"(\d+)" if unit == "number" else re.sub(r"\d+", lambda part: rf"(\d{{{len(part[0])}}})", FORMS[unit])
+    match = re.fullmatch(digits, text.strip())
     try:
         if match is not None:
             return number_of(unit, [int(part) for part in match.groups()])
@@ -247,7 +245,8 @@ def _unit(written: str, fields: Mapping[str, _Field]) -> Unit:
     missing = next((name for name in _DATES[: _DATES.index(dates[-1])] if name not in fields), None)
     if missing is not None:
         raise _wrong(written, f"has {{{dates[-1]}}} but no {{{missing}}}, so it is not a date. Add {{{missing}}}.")
-    return _UNITS[len(dates)]
+    units: list[Any] = list(_DATED)
+    return units[len(dates) - 1]
 
 
 def _glob(tokens: Sequence[_Field | str]) -> str:
@@ -347,7 +346,7 @@ def spans_at(unit: Unit | None, offset: int) -> tuple[int, int]:
     if unit == "number":
         return -_ALL_SPANS, _ALL_SPANS
     days = abs(offset) / MICROSECONDS_PER_DAY
-    nearest, farthest = math.floor(days / _MOST_DAYS[unit]) - 1, math.ceil(days / _DAYS[unit]) + 1
+    nearest, farthest = math.floor(days / _DATED[unit].longest) - 1, math.ceil(days / _DATED[unit].shortest) + 1
     return (nearest, farthest) if offset > 0 else (-farthest, -nearest)
 
 
@@ -368,4 +367,4 @@ def spans_before(unit: Unit | None, longest: int | None) -> int:
         return 0
     if unit == "number" or longest is None:
         return _ALL_SPANS
-    return math.ceil(longest / (_DAYS[unit] * MICROSECONDS_PER_DAY)) + 1
+    return math.ceil(longest / (_DATED[unit].shortest * MICROSECONDS_PER_DAY)) + 1

@@ -11,7 +11,7 @@ from fullpass.components.ingest.config import HashSplit, RandomSplit, Stratified
 from fullpass.components.ingest.history.shifted_index import repeated_time
 from fullpass.components.ingest.joins.join_index import keys_of, times_of
 from fullpass.components.ingest.splitting.assign import NO_SPLIT, columns_of_split, reads_whole_rows
-from fullpass.components.ingest.splitting.label_balance import uneven_means, uneven_shares
+from fullpass.components.statistics.label_balance import uneven_means, uneven_shares
 from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, in_quotes
 from fullpass.pipeline.authoring.loading.load import Finding, warning
 from fullpass.pipeline.authoring.loading.problems import Keys

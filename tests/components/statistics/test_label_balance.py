@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fullpass.components.ingest.splitting.label_balance import uneven_means, uneven_shares
+from fullpass.components.statistics.label_balance import uneven_means, uneven_shares
 
 
 def test_a_rare_class_twice_as_often_in_eval():
