@@ -203,7 +203,7 @@ def numbered(table: pa.Table, first_row: int, all_columns: pa.Table | None = Non
     return Rows(table, np.arange(first_row, first_row + table.num_rows, dtype=np.int64), all_columns)
 
 
-def select_rows(table: pa.Table, numbers: np.ndarray, reading: "Reading") -> Rows:
+def select_rows(table: pa.Table, numbers: np.ndarray, reading: Reading) -> Rows:
     """Returns the columns that `reading` needs of a table with every column of the source, or with the needed ones."""
     return Rows(table.select(list(reading.columns)), numbers, table if reading.all_columns else None)
 

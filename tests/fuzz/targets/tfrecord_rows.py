@@ -58,11 +58,6 @@ def _record(i: int, *, context: bool) -> bytes:
     return message.SerializeToString()
 
 
-def framed_record(i: int) -> bytes:
-    """Returns an example with a name, two numbers and a vector, as it stands in a TFRecord file."""
-    return _frame(_record(i, context=False))
-
-
 def _frame(record: bytes) -> bytes:
     length = struct.pack("<Q", len(record))
     return length + _checksum(length) + record + _checksum(record)
