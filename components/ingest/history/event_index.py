@@ -44,7 +44,7 @@ _MOST_ELEMENTS = 1 << 22
 _FIRST_SPAN = -(2**62)
 """Before every span: half of int64, so that adding to it does not overflow."""
 _SCANNED_LISTS = 4
-"""Spans are looked at in steps of this many lists of the greatest length: most events are of seen spans."""
+"""Spans are looked at in steps of this many lists of the greatest length, so that one step usually finds enough."""
 
 
 class SpansSeen(NamedTuple):

@@ -38,7 +38,7 @@ _CHUNK = 1 << 20
 """Bytes of a sheet that are looked at together for its last cell."""
 _CELL = re.compile(rb'<c r="([A-Z]{1,3})(\d{1,9})"')
 _LONGEST_CELL = 20
-"""Bytes of the longest beginning of a cell that two chunks may share: `<c r="XFD1048576"` has 19."""
+"""Bytes that two chunks share: the beginning of a cell, with three letters and nine digits, has 19."""
 _LONGEST_WHOLE = 2**63
 """From here on, whole numbers are written with an exponent."""
 _LETTERS = 26

@@ -17,7 +17,7 @@ from fullpass.components.ingest.sources.config import JsonLinesSource
 from fullpass.components.ingest.sources.storage import open_binary
 
 _MOST_NAMES = 10_000
-"""Different keys in the first rows: beyond them, the keys are ids, and listing them as columns takes minutes."""
+"""Different keys in the first rows: with more, the keys are ids and no columns."""
 
 
 class JsonLinesReader(FileReader[JsonLinesSource]):

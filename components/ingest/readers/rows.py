@@ -14,7 +14,7 @@ from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.byte_batches import gather, row_ranges
 
 BATCH_ROWS = 16_384
-"""Rows of a batch: enough to spread Python's cost per batch, and few enough for the cache of a processor."""
+"""Rows of a batch, which spread the cost of Python per batch; `BATCH_BYTES` bounds their memory."""
 PART_BYTES = 64 << 20
 """Size of a part of a file that can be cut. It determines shards and row order; therefore it is a constant."""
 _KEPT_TEXT = 1000

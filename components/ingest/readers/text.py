@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from fullpass.components.ingest.readers.csv_records import LONGEST_LINE
 from fullpass.components.ingest.readers.folders import folder_parts, folder_rows
 from fullpass.components.ingest.readers.lines import is_utf8, line_parts, parsed_lines
 from fullpass.components.ingest.readers.reader import FileReader
@@ -11,9 +12,6 @@ from fullpass.components.ingest.readers.rows import WHOLE, FilePart, Reading, Ro
 from fullpass.components.ingest.sources.config import TextSource
 from fullpass.components.ingest.sources.files import Resolve, SourceFile, find_folders
 from fullpass.components.ingest.sources.storage import Found, open_binary, state_of
-
-_LARGEST_FILE = 64 << 20
-"""Bytes of a file that is one row: as long as the longest line."""
 
 
 class TextReader(FileReader[TextSource]):
@@ -45,9 +43,9 @@ class TextReader(FileReader[TextSource]):
 
     def _read_file(self, found: Found) -> dict[str, str]:
         with open_binary(found.path) as stream:
-            data = stream.read(_LARGEST_FILE + 1)
-        if len(data) > _LARGEST_FILE:
-            raise ValueError(f"larger than {_LARGEST_FILE >> 20} MB")
+            data = stream.read(LONGEST_LINE + 1)
+        if len(data) > LONGEST_LINE:
+            raise ValueError(f"larger than {LONGEST_LINE >> 20} MB")
         return {"text": data.decode(self._source.encoding)}
 
     def _lines(self, reading: Reading) -> Iterator[Rows]:

@@ -18,9 +18,9 @@ from fullpass.preprocessing.spec import SelectedBy
 from fullpass.trainer.records.frames import masked_crc
 
 _SAMPLED_BYTES = 16 << 20
-"""Bytes that are sampled in about a second by a reader that makes Python objects."""
+"""Bytes up to which a source is sampled whole by a reader that makes Python objects."""
 _SAMPLED_FAST = 64 << 20
-"""Bytes that are sampled in about a second by a reader in native code."""
+"""The same for a reader in native code, which takes about a quarter of the time for the same rows."""
 LINES = 50
 """Number of lines that are looked at."""
 _LONGEST_SCHEMA = 256 << 20

@@ -35,7 +35,7 @@ from fullpass.preprocessing.values.shown_cells import text_at
 NO_SPAN = np.iinfo(np.int64).min
 """Span number of a row whose cell contains no span."""
 _MOST_FILES = 4096
-"""Files whose spans a process remembers: eleven years of days, in a few megabytes."""
+"""Files whose spans a process remembers: eleven years of days."""
 _WHOLE = re.compile(r"-?\d+")
 
 

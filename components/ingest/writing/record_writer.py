@@ -36,7 +36,7 @@ _SHUFFLED_CHUNK_BYTES = 64 << 20
 _COPY_BYTES = 4 << 20
 """Bytes that are copied at a time when chunks are joined."""
 _GZIP_LEVEL = 6
-"""gzip's own default: higher levels take several times as long for a few percent."""
+"""The default of the gzip program."""
 
 
 class ChunkWriter:
