@@ -27,9 +27,9 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
         ("pipeline/authoring/", "pipeline/config", "pipeline/schedule_config", "pipeline/reference/"),
     ),
     "digest of user code": (150, ("pipeline/authoring/user_code",)),
-    "readers": (2_500, ("components/ingest/readers/",)),
-    "sources, spans, split, write, account": (2_850, ("components/ingest/",)),
-    "joins, histories, forecasts": (900, ("components/ingest/joins/", "components/ingest/history/")),
+    "readers": (2_450, ("components/ingest/readers/",)),
+    "sources, spans, split, write, account": (2_800, ("components/ingest/",)),
+    "joins, histories, forecasts": (750, ("components/ingest/joins/", "components/ingest/history/")),
     "statistics, data gate": (
         1_400,
         ("components/statistics/", "components/data_gate/", "components/declared_schema"),
