@@ -19,7 +19,7 @@ from fullpass.components.ingest.sources.formats import Source
 from fullpass.components.ingest.spans.span_column import span_numbers
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.components.ingest.splitting.assign import raw_split_columns, reads_whole_rows
-from fullpass.pipeline.authoring.data_check import column_findings, row_findings
+from fullpass.pipeline.authoring.data_check import column_findings, label_findings, row_findings
 from fullpass.pipeline.authoring.data_check.sampled_data import (
     SampledData,
     first_reader,
@@ -37,13 +37,15 @@ from fullpass.preprocessing.features.history import history_of
 ROWS = 20_000
 """Default number of rows in the sample."""
 _MOST_FILES = 100
+"""Files whose columns are compared: their names are read one by one."""
 _WIDTH = 120
+"""Characters of a line of the table."""
 
 Check = Callable[[SampledData], Iterator[Finding]]
 
 CHECKS: tuple[Check, ...] = tuple(
     rule
-    for subject in (column_findings, row_findings)
+    for subject in (column_findings, row_findings, label_findings)
     for name, rule in vars(subject).items()
     if name.startswith("check_")
 )
@@ -123,7 +125,7 @@ def check_data(loaded: Loaded, *, rows: int = ROWS) -> DataReport:
 def check_sample(loaded: Loaded, sample: Sample, *, leaks: bool = True) -> tuple[Problem, ...]:
     """Returns the errors and warnings of a sample that holds at least one row, in file order."""
     sampled = sampled_data(loaded, sample)
-    checks = CHECKS if leaks else [check for check in CHECKS if check is not row_findings.check_leaks]
+    checks = CHECKS if leaks else [check for check in CHECKS if check is not label_findings.check_leaks]
     return _problems(loaded, [finding for check in checks for finding in check(sampled)])
 
 

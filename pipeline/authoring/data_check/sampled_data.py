@@ -149,6 +149,7 @@ def such_as(values: ValueCounts, wrong: np.ndarray) -> str:
 
 
 _SHOWN = 3
+"""Keys without a match that a message names."""
 _MOST_JOINED_BYTES = 256 << 20
 """Largest size of the columns that a join adds to the sample."""
 

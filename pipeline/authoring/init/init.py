@@ -19,10 +19,11 @@ from fullpass.components.ingest.sources.config import ImagesSource
 from fullpass.pipeline.authoring.checks.check import require
 from fullpass.pipeline.authoring.checks.data_rules import unread_derived
 from fullpass.pipeline.authoring.data_check.data_check import check_sample
-from fullpass.pipeline.authoring.init.propose_features import with_fast_encoder
+from fullpass.pipeline.authoring.init.propose_features import weighted_pairs
 from fullpass.pipeline.authoring.init.propose_joins import propose_joins, with_column
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, choose_label, named_columns
-from fullpass.pipeline.authoring.init.propose_split import other_splits, ratios_of, split_line
+from fullpass.pipeline.authoring.init.propose_model import propose_evaluation, propose_model
+from fullpass.pipeline.authoring.init.propose_split import other_splits, split_line
 from fullpass.pipeline.authoring.init.select_columns import (
     SelectedColumns,
     combine_columns,
@@ -35,29 +36,18 @@ from fullpass.pipeline.authoring.loading.problems import ConfigError, Keys, Prob
 from fullpass.pipeline.authoring.profile.column_profile import counted, shown
 from fullpass.pipeline.authoring.profile.sample import Sample
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile, profile_source
-from fullpass.pipeline.authoring.rules import rule
 from fullpass.preprocessing.features.label import Task
-from fullpass.trainer.config import SMALL_NETWORK, auto_network
 
 ROWS = 20_000
 """Default number of rows in the sample."""
-_BLEND_FROM = 200
-"""Fewer rows do not tell which of several models is better (docs/training.md)."""
-_BLEND_UP_TO = 200_000
-"""Up to this number of rows, a network is tried beside trees, whose training time grows more slowly with the rows."""
-_OF_TREES = {"number", "category", "boolean", "date"}
-_OF_BLEND = _OF_TREES | {"text", "categories"}
-"""Kinds of columns of which `auto` grows trees; of more rows than it is for, only those of `_OF_TREES`."""
-_MOST_SLICES, _SLICE_VALUES = 2, 12
-_BUDGET, _MOST_BAD_ROWS = 0.001, 0.01
-_MANY_ORDERS = 4.0
+_BUDGET = 0.001
+"""Share of bad rows that a run accepts by default."""
+_MOST_BAD_ROWS = 0.01
+"""Share of bad rows above which the user must decide."""
 _LONGEST_PATH = 42
+"""Characters of a path in the first line of the file."""
 _LONGEST_NAME = 63
-_BASELINE_AUC = 0.5
-_LARGE_CLASS = 0.5
-"""Share of the largest of several classes above which a proper score judges: few can be right more often than it."""
-_SURELY = {"beyond_chance": 0.95}
-_NOT_WORSE = {"not_worse_than": "blessed", "confidence": 0.95}
+"""Characters of a name: Kubernetes takes no more."""
 _NAME = re.compile(r"^name: *(\S+)", re.MULTILINE)
 
 
@@ -114,7 +104,7 @@ def init(
     taken = [*(c.name for c in profile.columns), chosen.column.name]
     of_rows = replace(selection, features=[c for c in selection.features if not is_joined(c.column.name, joined)])
     derived, combined = combine_columns(own, of_rows, chosen.target, taken)
-    features = [*_features(profile, selection), *combined]
+    features = [*_features(chosen.guess.task, selection), *combined]
     name = _pipeline_name(data, file)
     draft = Draft(
         name=name,
@@ -128,8 +118,8 @@ def init(
         left_out=[*(with_column(line, joined) for line in selection.left_out), *joins.left_out],
         sequences=sequences,
         rest=[
-            *_model(profile, chosen, selection, sequences),
-            _evaluation(profile, chosen, selection),
+            *propose_model(profile, chosen, selection, sequences),
+            propose_evaluation(profile, chosen, selection),
             YamlLine("push", {"to": f"serving/{name}"}, "models of this pipeline alone, which a model server watches"),
         ],
         joins=[line for line in joins.lines if line.name in read],
@@ -155,12 +145,12 @@ def _refuse_bad_rows(data: str, profile: SourceProfile, allowed: float | None) -
     )
 
 
-def _features(profile: SourceProfile, selection: SelectedColumns) -> list[YamlLine]:
+def _features(task: Task, selection: SelectedColumns) -> list[YamlLine]:
     lines = []
     for one in selection.features:
         for line in one.lines:
-            if one.column.image is not None and one.column.kind == "image":
-                line = with_fast_encoder(line, profile.sample.total or profile.sample.seen)
+            if one.column.kind == "text" and task == "multiclass":
+                line = weighted_pairs(line)
             why = f"{line.why}; CHECK: {one.doubt}; is it known at serving time?" if one.doubt else line.why
             lines.append(replace(line, why=why))
     return lines
@@ -228,130 +218,6 @@ def _made_of(name: str, value: Any) -> set[str]:
     parts = value.get("parts", ()) if isinstance(value, dict) else ()
     missing = [f"{name}.missing"] if isinstance(value, dict) and value.get("indicator") else []
     return {*(f"{name}.{part}" for part in parts), *missing} | (set() if parts else {name})
-
-
-@rule("linear model for texts")
-def _linear_for_texts(chosen: ChosenLabel, selection: SelectedColumns) -> dict[str, Any] | None:
-    """Returns the linear model if texts are the only features of a classification; it is hard to beat there.
-
-    docs/init.md has the measurements for two classes with bags of words, and for several with weighted n-grams.
-    """
-    weighted = {c.text.chosen.is_weighted if c.text is not None else None for c in selection.features}
-    if chosen.guess.task == "binary" and weighted == {False}:
-        return {"kind": "linear", "l2": 0.0001}
-    return {"kind": "linear"} if chosen.guess.task == "multiclass" and weighted == {True} else None
-
-
-def _model(
-    profile: SourceProfile, chosen: ChosenLabel, selection: SelectedColumns, sequences: Sequence[YamlLine]
-) -> list[YamlLine]:
-    """Returns the line `model`, followed by `training` if the model or its features need it."""
-    linear = None if sequences else _linear_for_texts(chosen, selection)
-    training: dict[str, Any] = {}
-    why: list[str] = []
-    if linear is not None:
-        training, why = {"learning_rate": 0.01 if "l2" in linear else 0.02}, ["large, for a linear model"]
-    if not {"image", "text"}.isdisjoint(candidate.column.kind for candidate in selection.features):
-        training, why = training | {"time": "15m"}, [*why, "its longest time; the best epoch so far is kept"]
-    if chosen.guess.task == "regression" and (orders := _orders_of_magnitude(chosen.target.y)) >= _MANY_ORDERS:
-        training |= {"loss": "log_normal"}
-        why.append(f"the label is above 0 and spans {orders:.0f} orders of magnitude: squared, few rows would decide")
-    model = _model_of(profile, chosen, selection, sequences, linear)
-    return [model, *([YamlLine("training", training, "; ".join(why))] if training else [])]
-
-
-@rule("label of many orders of magnitude", otherwise=0.0)
-def _orders_of_magnitude(labels: np.ndarray) -> float:
-    """Returns how many powers of ten all but 2 in 1,000 labels span; 0 if a label is 0 or below."""
-    known = labels[~np.isnan(labels)]
-    if not len(known) or known.min() <= 0:
-        return 0.0
-    low, high = np.quantile(known, [0.001, 0.999])
-    return float(np.log10(high / low))
-
-
-def _model_of(
-    profile: SourceProfile,
-    chosen: ChosenLabel,
-    selection: SelectedColumns,
-    sequences: Sequence[YamlLine],
-    linear: dict[str, Any] | None,
-) -> YamlLine:
-    rows, kinds = profile.sample.seen, {candidate.column.kind for candidate in selection.features}
-    if "image" in kinds:
-        return YamlLine("model", {"kind": "mlp", "hidden": [64]}, "layers above the network of the image")
-    if linear is not None:
-        return YamlLine("model", linear, "one weight per word and class: texts alone need no more")
-    many = (profile.sample.total or rows) > _BLEND_UP_TO
-    if rows >= _BLEND_FROM and not sequences and chosen.guess.task != "multilabel":
-        if many and kinds <= _OF_TREES:
-            why = "boosted trees: all features are single numbers and categories"
-            return YamlLine("model", {"kind": "trees"}, why)
-        if not many and kinds <= _OF_BLEND:
-            why = "boosted trees, a network and a linear model, blended if that is better; or write one of their kinds"
-            return YamlLine("model", {"kind": "auto"}, why)
-    ratios = ratios_of(profile)
-    if auto_network(rows * ratios["train"] // sum(ratios.values())) == SMALL_NETWORK:
-        model = SMALL_NETWORK.model_dump(mode="json", exclude_unset=True)
-        return YamlLine("model", model, f"small, for {rows:,} rows")
-    return YamlLine("model", {"kind": "wide_deep"}, "linear in ids and crosses, beside a network of all features")
-
-
-def _evaluation(profile: SourceProfile, chosen: ChosenLabel, selection: SelectedColumns) -> YamlLine:
-    slices = [[name] for name in _slices(profile, selection)]
-    metric, bound, span, why = _push_threshold(chosen)
-    bounds = {**bound, **_SURELY, **_NOT_WORSE, "tolerance": _tolerance(profile, chosen, span)}
-    why += "; and no worse than the last blessed model, beyond chance and what training anew changes"
-    return YamlLine("evaluation", {**({"slices": slices} if slices else {}), "thresholds": {metric: bounds}}, why)
-
-
-def _tolerance(profile: SourceProfile, chosen: ChosenLabel, span: float) -> float:
-    """Returns by how much training anew moves a metric: about half its standard error on the eval rows.
-
-    Equal models that learned from other rows differ by more than the rows that judge them explain (docs/evaluation.md).
-
-    Args:
-        span: How far a perfect model is from the best constant guess. Divided by the root of the number of rows, it is
-            about the standard error of a metric of a model between them; for an AUC, of rows that count like as many of
-            two equal classes.
-    """
-    ratios, (rows, y) = ratios_of(profile), (profile.sample.total or profile.sample.seen, chosen.target.y)
-    share = np.nanmean(y) if chosen.guess.task == "binary" else 0.5
-    judged = rows * ratios["eval"] / sum(ratios.values()) * 4 * share * (1 - share)
-    return float(f"{span / (2 * max(judged, 1.0) ** 0.5):.1g}")
-
-
-@rule("slices", otherwise=[])
-def _slices(profile: SourceProfile, selection: SelectedColumns) -> list[str]:
-    """Returns the raw columns to slice metrics by: those with a few common values."""
-    found = []
-    for candidate in selection.features:
-        values = candidate.column.values
-        is_raw = profile.column(candidate.column.name) is not None
-        if candidate.column.kind in ("category", "boolean") and is_raw:
-            if 2 <= values.distinct <= _SLICE_VALUES and values.counts[1] >= 0.05 * values.rows:
-                found.append((values.distinct, candidate.column.name))
-    return [name for _, name in sorted(found)[:_MOST_SLICES]]
-
-
-def _push_threshold(chosen: ChosenLabel) -> tuple[str, dict[str, float], float, str]:
-    """Returns metric, bound, its distance from a perfect model, and the reason.
-
-    The model must beat the best constant guess beyond chance.
-    """
-    y = chosen.target.y[~np.isnan(chosen.target.y)]
-    task = chosen.guess.task
-    if task in ("binary", "multilabel"):
-        return "auc", {"min": _BASELINE_AUC}, 1 - _BASELINE_AUC, "the result of any constant guess"
-    if task == "multiclass":
-        shares = np.unique(y, return_counts=True)[1] / len(y)
-        if shares.max() > _LARGE_CLASS:
-            entropy = float(-(shares * np.log(shares)).sum())
-            why = "the result of predicting the shares of the classes; accuracy says little about one large class"
-            return "multiclass_log_loss", {"max": float(f"{entropy:.4g}")}, entropy, why
-        why = "the result of always predicting the most common class"
-        return "multiclass_accuracy", {"min": float(f"{shares.max():.4g}")}, 1 - float(shares.max()), why
-    return "explained", {"min": 0}, 1.0, "share of the label's variance; always predicting the mean explains 0"
 
 
 def _summary(

@@ -7,35 +7,50 @@ from typing import Any
 import numpy as np
 
 from fullpass.pipeline.authoring.init.yaml_text import YamlLine
-from fullpass.pipeline.authoring.profile.column_profile import FEW_VALUES, ColumnProfile, shown, words_of
+from fullpass.pipeline.authoring.profile.column_profile import (
+    FEW_VALUES,
+    ColumnProfile,
+    is_without_blanks,
+    shown,
+    words_of,
+)
 from fullpass.pipeline.authoring.profile.date_formats import differing_parts
 from fullpass.pipeline.authoring.profile.number_profile import NumberProfile
 from fullpass.pipeline.authoring.profile.strength import Strength
-from fullpass.pipeline.authoring.profile.text_encodings import MeasuredText, TextEncoding, text_encodings
-from fullpass.pipeline.authoring.rules import UNCHANGED, rule
+from fullpass.pipeline.authoring.rules import rule
 
 _SKEWED = 2.0
+"""Skewness of an exponential distribution, from which on a logarithm helps."""
 _LEAST_FOR_LOG1P = 0.1
 """The logarithm of 1 + x is x, within a twentieth, for numbers up to here."""
+_TOLD_MISSING = 0.0005
+"""Share of missing cells from which on the reason tells it."""
 _OFTEN_MISSING = 0.01
+"""Share of missing cells from which on it is a feature by itself."""
 _HARDLY_NEGATIVE = 0.01
+"""Share of negative numbers that become 0 before a logarithm."""
 _OFTEN_BEFORE = 0.05
+"""Share of rows whose end may lie before their start."""
 _VERY_MANY_VALUES = 200
+"""Values from which on a vocabulary has a limit."""
 _TOP_K = 10_000
+"""That limit: a larger table of embeddings learns little from rare values."""
+_MANY_ROWS = 1000
+"""Rows from which on a value needs five rows for an id of its own, instead of two."""
 _OFTEN = 0.02
-_MANY_PIXELS = 3_000_000
-"""All pixels of a source of images of which two cores train some twenty epochs in three minutes."""
+"""Share of the commonest value from which on the reason names it."""
 _LATITUDE, _LONGITUDE = ("latitude", "lat"), ("longitude", "lon", "lng", "long")
+_WEIGHTED_PAIRS = {"ngrams": [1, 2], "output": "tf_idf"}
 _UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60), ("seconds", 1))
 
 
-def feature_of(column: ColumnProfile, strength: Strength | None, text: MeasuredText | None = None) -> YamlLine:
-    """Returns the entry of `features` for a column whose kind can be a feature; `text` is the encoding of a text."""
-    what, value = _BY_KIND[column.kind](column) if text is None else _encoded(column, text.chosen)
-    told = f"; {strength.shown} alone" if strength is not None else f"; {text.shown}" if text is not None else ""
+def feature_of(column: ColumnProfile, strength: Strength | None) -> YamlLine:
+    """Returns the entry of `features` for a column whose kind can be a feature."""
+    what, value = _BY_KIND[column.kind](column)
+    told = f"; {strength.shown} alone" if strength is not None else ""
     missing = column.values.missing_share
-    told = (f"; {missing:.1%} missing" if missing >= 0.0005 else "") + told
-    return YamlLine(column.name, value, f"{what}{told}{column.remark}")
+    told = (f"; {missing:.1%} missing" if missing >= _TOLD_MISSING else "") + told
+    return YamlLine(column.name, value, f"{what}{told}")
 
 
 def is_usable(column: ColumnProfile) -> bool:
@@ -134,7 +149,7 @@ def _category(column: ColumnProfile) -> tuple[str, Any]:
     values = column.values
     fields: dict[str, Any] = {"top_k": _TOP_K} if values.distinct > _VERY_MANY_VALUES else {}
     if values.distinct > FEW_VALUES:
-        fields |= {"min_count": 5 if values.present >= 1000 else 2, "oov_buckets": 4}
+        fields |= {"min_count": 5 if values.present >= _MANY_ROWS else 2, "oov_buckets": 4}
     share = values.counts[0] / values.present if values.present else 0.0
     what = f"{values.distinct:,} value{'s' * (values.distinct != 1)}"
     if share >= _OFTEN:
@@ -164,8 +179,16 @@ def _date(column: ColumnProfile) -> tuple[str, Any]:
     return what, {"type": "date", **fields, "parts": list(differing_parts(dates))}
 
 
-def _encoded(column: ColumnProfile, encoding: TextEncoding) -> tuple[str, Any]:
-    return f"{column.why}; {encoding.what}", {"type": "text", **encoding.fields} if encoding.fields else "text"
+def _text(column: ColumnProfile) -> tuple[str, Any]:
+    if is_without_blanks(column.values):
+        return f"{column.why}; its letters and pairs of them", {"type": "text", "tokenize": "words", "ngrams": [1, 2]}
+    return f"{column.why}; a bag of its words", "text"
+
+
+def weighted_pairs(line: YamlLine) -> YamlLine:
+    """Returns the entry of a text with words and pairs of them of which rare ones count more, for several classes."""
+    value = {"type": "text", **(line.value if isinstance(line.value, dict) else {}), **_WEIGHTED_PAIRS}
+    return replace(line, value=value, why=f"{line.why}; with pairs, and rare ones count more: it has several classes")
 
 
 def _image(column: ColumnProfile) -> tuple[str, Any]:
@@ -173,16 +196,6 @@ def _image(column: ColumnProfile) -> tuple[str, Any]:
     if shape is None:
         return column.why, "image"
     return column.why, {"type": "image", "size": list(shape.size), **({"channels": 1} if shape.channels == 1 else {})}
-
-
-@rule("network for many pixels", otherwise=UNCHANGED)
-def with_fast_encoder(line: YamlLine, rows: int) -> YamlLine:
-    """Returns the entry of an image feature with a network for many pixels, if `rows` such images have many."""
-    height, width = line.value["size"]
-    if rows * height * width < _MANY_PIXELS:
-        return line
-    why = f"{line.why}; about {rows:,} images: stride 2 trains about four times as fast"
-    return replace(line, value={**line.value, "encoder": {"cnn": {"stride": 2}}}, why=why)
 
 
 def _list(column: ColumnProfile) -> tuple[str, Any]:
@@ -203,7 +216,7 @@ _BY_KIND: Mapping[str, Callable[[ColumnProfile], tuple[str, Any]]] = {
     "categories": _categories,
     "boolean": lambda column: (column.why, "boolean"),
     "date": _date,
-    "text": lambda column: _encoded(column, text_encodings(column)[0]),
+    "text": _text,
     "vector": lambda column: (column.why, {"type": "vector", "width": column.width}),
     "image": _image,
     "list": _list,

@@ -2,14 +2,12 @@
 
 A key is the smallest set of columns that occurs in both, by name, or one text column whose values occur in a column of
 the rows. It is proposed if no two rows of the table repeat it, in all rows of the table, and if most rows have a match.
-If rows repeat it and both have a date, a join by time is proposed: each row gets the newest row of the table up to its
-date.
 """
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, product
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +22,6 @@ from fullpass.pipeline.authoring.init.yaml_text import YamlLine, flow
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, profile_column
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile, profile_source
 from fullpass.pipeline.authoring.profile.value_counts import count_values
-from fullpass.pipeline.authoring.rules import rule
-from fullpass.preprocessing.dates.read_dates import read_dates
 
 _MATCHED = 0.5
 """Least share of the rows with a match."""
@@ -52,14 +48,10 @@ class ProposedJoins:
 
 @dataclass(frozen=True)
 class _Key:
-    """Columns of the rows -> columns of the table, the position of each row's match, int64 [seen], -1 for none.
-
-    as_of: The keys of `data.joins.NAME.as_of`; empty for a join by key only.
-    """
+    """Columns of the rows -> columns of the table, the position of each row's match, int64 [seen], -1 for none."""
 
     on: Mapping[str, str]
     positions: np.ndarray
-    as_of: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def matched(self) -> float:
@@ -101,11 +93,8 @@ def propose_joins(
         on: Any = list(found.on) if same else dict(found.on)
         on = on[0] if same and len(on) == 1 else on
         value = {"source": dict(table.found.settings), "on": on}
-        if found.as_of:
-            value["as_of"] = dict(found.as_of)
-        shared = "a key and a date" if found.as_of else "a key"
-        why = f"{found.matched:.1%} of rows have a match; no two of {table.sample.seen:,} rows of the table share"
-        joins.lines.append(YamlLine(name, value, f"{why} {shared}"))
+        why = f"{found.matched:.1%} of rows have a match; no two of {table.sample.seen:,} rows of the table share a key"
+        joins.lines.append(YamlLine(name, value, why))
         joins = replace(joins, profile=_extended(joins.profile, name, table, found))
     return joins
 
@@ -145,45 +134,9 @@ def _key(profile: SourceProfile, table: SourceProfile) -> _Key | str:
         by_name = all(one == other for one, other in on.items())
         if key.matched >= (_MATCHED if by_name else _BY_VALUES):
             return key
-    by_time = _key_by_time(profile, table) if repeated else None
-    if by_time is not None:
-        return by_time
     if repeated:
         return f"rows of the table repeat the key {repeated}; on, with duplicates: first or last, would choose"
     return "no column of it identifies its rows and occurs in the data"
-
-
-@rule("joins by time")
-def _key_by_time(profile: SourceProfile, table: SourceProfile) -> _Key | None:
-    """Returns the first key by name and dates of which most rows have a match up to their date; None without one."""
-    ours, theirs = ({c.name: c.dates.format for c in one.columns if c.dates is not None} for one in (profile, table))
-    pairs = sorted(((left, right) for left in ours for right in theirs), key=lambda pair: pair[0] != pair[1])
-    for on, (left, right) in product(_candidates(profile, table), pairs):
-        if {*on, *on.values()} & {left, right} or any(one != other for one, other in on.items()):
-            continue
-        rows = _moments(profile, list(on), left, ours[left])
-        others = _moments(table, list(on), right, theirs[right])
-        if others.duplicated(["key", "at"]).any():
-            continue
-        found = pd.merge_asof(rows, others, on="at", by="key", suffixes=("", "_of_table"))
-        positions = np.full(profile.sample.seen, -1)
-        positions[found["row"]] = found["row_of_table"].fillna(-1)
-        as_of = {"left": left, "right": right}
-        if ours[left] != "iso":
-            as_of["format"] = ours[left]
-        if theirs[right] != ours[left]:
-            as_of["right_format"] = theirs[right]
-        key = _Key(on, positions, as_of)
-        if key.matched >= _MATCHED:
-            return key
-    return None
-
-
-def _moments(profile: SourceProfile, on: list[str], column: str, format: str) -> pd.DataFrame:
-    """Returns the rows with a key and a date, by time: `key`, `at` (microseconds), `row` (position)."""
-    read = read_dates(profile.sample.seen_columns[column], format)
-    rows = pd.DataFrame({"key": _tokens(profile, on), "at": read.utc, "row": np.arange(profile.sample.seen)})
-    return rows[read.valid & rows["key"].notna()].sort_values("at", kind="stable")
 
 
 def _places(left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -227,11 +180,7 @@ def _extended(profile: SourceProfile, name: str, table: SourceProfile, key: _Key
     added, columns = {}, []
     for column in table.columns:
         cells = table.sample.seen_columns.get(column.name)
-        if (
-            column.name in {*key.on.values(), key.as_of.get("right")}
-            or cells is None
-            or not pa.types.is_string(cells.type)
-        ):
+        if column.name in key.on.values() or cells is None or not pa.types.is_string(cells.type):
             continue
         joined, own = cells.take(positions), sample.seen_columns.get(column.name)
         if own is not None and own.type == joined.type and pc.all(pc.equal(own, joined)).as_py():  # where both have it

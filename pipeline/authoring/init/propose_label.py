@@ -38,13 +38,12 @@ from fullpass.preprocessing.features.label import Task
 
 _NAMED = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)(.+)", re.DOTALL)
 _WHY_COMPUTED = {
-    "missing_if": "the label; values far out of the usual range are left out, or they would decide every metric",
     "replace": "the label; it ends in a full stop in some of the files",
     "number": "the label, read from text",
 }
 _MOST_FILES = 20
+"""Files beside the data whose columns are looked at."""
 _TO_PREDICT = re.compile(r"test|predict|scor|unlabel|holdout|unseen|new", re.IGNORECASE)
-_SPLIT_FOLDER = re.compile(r"train|label", re.IGNORECASE)
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -53,12 +52,10 @@ class Unlabelled:
     """A file with the same columns as the data, but without some.
 
     Attributes:
-        lacking: The columns that it lacks; those that a submission file holds, if there is one.
-        unknown: All columns that it lacks.
+        unknown: The columns that it lacks.
     """
 
     file: str
-    lacking: frozenset[str]
     unknown: frozenset[str]
 
 
@@ -92,7 +89,7 @@ def choose_label(profile: SourceProfile, label: str | None, task: Task | None) -
     beside = _find_unlabelled(profile.found)
     why = ""
     if label is None:
-        lacking = [c.name for c in profile.columns if beside is not None and c.name in beside.lacking]
+        lacking = [c.name for c in profile.columns if beside is not None and c.name in beside.unknown]
         if beside is not None and len(lacking) == 1:
             label, why = lacking[0], f"{beside.file} lacks this column; --label chooses another"
         else:
@@ -125,8 +122,7 @@ def _refuse_column_of_some_files(profile: SourceProfile, label: str | None) -> N
 def _find_unlabelled(found: FoundSource) -> Unlabelled | None:
     """Returns a file beside the data that lacks one of its columns; None if there is none.
 
-    A file with a name such as test may lack several, up to half of them. If the data is in a folder with a name such as
-    train, files in the folders beside that folder count too.
+    A file with a name such as test may lack several, up to half of them.
     """
     first = found.files[0]
     path = Path(first.path)
@@ -135,8 +131,6 @@ def _find_unlabelled(found: FoundSource) -> Unlabelled | None:
     ending = "".join(path.suffixes[-2:] if len(path.suffixes) > 1 else path.suffixes)
     own = {PurePath(file.path) for file in found.files}
     beside = sorted(path.parent.glob(f"*{ending}"))
-    if _SPLIT_FOLDER.search(path.parent.name):
-        beside += sorted(path.parent.parent.glob(f"*/*{ending}"))
     others = [other for other in beside if other not in own][:_MOST_FILES]
     columns = columns_of_file(first, found.source) or []
     held = {other: _columns(other, found) for other in others}
@@ -145,9 +139,7 @@ def _find_unlabelled(found: FoundSource) -> Unlabelled | None:
         is_by_name = _TO_PREDICT.search(f"{other.parent.name}/{other.name}") is not None
         most = len(columns) // 2 if is_by_name else 1
         if held[other] < set(columns) and len(held[other]) > 1 and 0 < len(lacking) <= most:
-            submitted = [lacking & held[file] for file in others if len(held[file]) <= len(lacking) + 1]
-            answers = next((names for names in submitted if names), lacking)
-            return Unlabelled(other.name, answers, lacking)
+            return Unlabelled(other.name, lacking)
     return None
 
 
@@ -168,23 +160,7 @@ def _choose(profile: SourceProfile, label: str, task: Task | None) -> ChosenLabe
     if (same := _same_in_all_splits(profile, column)) is not None:
         return _of_expression(profile, unique("label", names), same, task)
     guess = label_section(column, task)
-    if guess.task == "regression" and column.numbers is not None and column.numbers.outliers != (None, None):
-        return _of_expression(profile, unique(f"{column.name}_kept", names), _without_outliers(column), task)
     return ChosenLabel(column, guess, label_values(column, guess), None, {})
-
-
-def _without_outliers(column: ColumnProfile) -> str:
-    """Returns an expression that makes far outliers of the label missing, or a few rows would decide every metric."""
-    name = quoted(column.name)
-    below, above = column.numbers.outliers if column.numbers is not None else (None, None)
-    tests = [f"{name} < {_two_digits(below)}"] if below is not None else []
-    tests += [f"{name} > {_two_digits(above)}"] if above is not None else []
-    return f"missing_if({name}, {' or '.join(tests)})"
-
-
-def _two_digits(number: float) -> str:
-    """Returns a number with two significant digits, without an exponent: 978.3 as 980."""
-    return f"{float(f'{number:.1e}'):.15g}" if abs(number) < 1e15 else f"{number:.1e}"
 
 
 @rule("full stops behind labels")

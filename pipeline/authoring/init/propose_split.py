@@ -1,35 +1,36 @@
 """`fullpass init`: proposes how to split rows, and alternatives that fit the data."""
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from fullpass.pipeline.authoring.init.yaml_text import YamlLine
 from fullpass.pipeline.authoring.profile.column_profile import PERSON_WORDS, ColumnProfile, words_of
 from fullpass.pipeline.authoring.profile.sample import row_keys
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
 from fullpass.pipeline.authoring.rules import rule
-from fullpass.preprocessing.dates.read_dates import read_dates
 from fullpass.trainer.config import VALIDATION
 
-_FEWEST_PERSONS, _MOST_PERSONS = 10, 0.7
+_FEWEST_PERSONS = 10
+"""Persons from which on each split gets some."""
+_MOST_PERSONS = 0.7
+"""Persons per row below which rows of a person repeat."""
 _FEW_DIFFERENT = 50
-_VALIDATION_FROM, _TENTH_FROM, _TEST_ABOVE = 500, 3_000, 20_000
+"""Different rows below which a split by content may be empty."""
+_VALIDATION_FROM = 500
+"""Rows from which on a part ends the training and another one judges it."""
+_TENTH_FROM = 3_000
+"""Rows of which a tenth judges well enough."""
+_TEST_ABOVE = 20_000
+"""Rows of which a twentieth can be kept for a test."""
 _UNTIL = (0.8, 0.9)
 """The shares of the rows that are older than validation and than eval, in a split by time."""
 _WEEKS = 28 * 86_400
+"""Seconds of four weeks, from which on the newest rows differ from the others."""
 _NEWEST = "instead: measures on the newest rows"
 _WITHOUT_EPOCH = "; then without the part epoch, of which train has no such values"
-_PARTS_OF_DATES = (
-    (("year", "yr", "yyyy"), "%Y"),
-    (("month", "mnth", "mth", "mon"), "%m"),
-    (("day", "dayofmonth", "day_of_month", "mday"), "%d"),
-    (("hour", "hr"), "%H"),
-)
 
 
 def split_line(profile: SourceProfile, names: Sequence[str]) -> YamlLine:
@@ -74,7 +75,7 @@ def other_splits(profile: SourceProfile, *, has_epoch: bool) -> list[YamlLine]:
             split = {"method": "hash", "column": column.name, "ratios": ratios_of(profile)}
             notes.append(YamlLine("split", split, f"instead: keeps all rows of one {column.name} in one split"))
     dated = next((column for column in profile.columns if _spans_weeks(column)), None)
-    newest = _split_by_parts(profile)
+    newest: dict[str, Any] | None = None
     if dated is not None and dated.dates is not None:
         moments = dated.dates.moments
         ends = np.nanquantile(dated.values.per_row(moments), _UNTIL)
@@ -84,32 +85,6 @@ def other_splits(profile: SourceProfile, *, has_epoch: bool) -> list[YamlLine]:
         newest = {"method": "time", "column": dated.name, "format": dated.dates.format, "until": _until(limits)}
     why = _NEWEST + (_WITHOUT_EPOCH if has_epoch else "")
     return [*notes, YamlLine("split", newest, why)] if newest is not None else notes
-
-
-def _split_by_parts(profile: SourceProfile) -> dict[str, Any] | None:
-    """Returns a split by those of the columns year, month, day and hour that exist; None without a year column."""
-    columns, directives, texts = [], [], []
-    for names, directive in _PARTS_OF_DATES:
-        column = next((c for c in profile.columns if c.name.lower() in names and c.numbers and c.numbers.whole), None)
-        if column is None:
-            break
-        columns.append(column.name)
-        directives.append(directive)
-        texts.append(column.values.row_texts)
-    if not columns:
-        return None
-    rows = ["-".join(parts) for parts in zip(*texts, strict=True) if all(parts)]
-    form = "-".join(directives)
-    distinct = sorted(set(rows))
-    moments = read_dates(pa.array(distinct, pa.string()), form).seconds
-    ordered = sorted((m, text) for m, text in zip(moments.tolist(), distinct, strict=True) if not np.isnan(m))
-    if not ordered or ordered[-1][0] - ordered[0][0] < _WEEKS or len(ordered) < len(distinct):
-        return None
-    counts = Counter(rows)
-    share = np.cumsum([counts[text] for _, text in ordered]) / len(rows)
-    limits = [ordered[min(int(at) + 1, len(ordered) - 1)][1] for at in np.searchsorted(share, _UNTIL)]
-    named = columns[0] if len(columns) == 1 else columns
-    return {"method": "time", "column": named, "format": form, "until": _until(limits)}
 
 
 def _until(limits: Sequence[str]) -> dict[str, str]:

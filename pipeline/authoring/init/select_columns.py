@@ -17,25 +17,21 @@ from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, evaluate
 from fullpass.pipeline.authoring.init.yaml_text import YamlLine
 from fullpass.pipeline.authoring.profile import leaks
 from fullpass.pipeline.authoring.profile.column_profile import (
-    COUNT_WORDS,
     ColumnProfile,
     profile_computed,
     shown,
     words_of,
 )
+from fullpass.pipeline.authoring.profile.effects import has_trend, is_better_by_value
 from fullpass.pipeline.authoring.profile.sample import Sample
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
 from fullpass.pipeline.authoring.profile.strength import (
     Strength,
     Target,
-    are_ids,
     groups_for_pairs,
-    has_trend,
-    is_better_by_value,
     strength_of,
     strength_of_pair,
 )
-from fullpass.pipeline.authoring.profile.text_encodings import MeasuredText, measure_text
 from fullpass.pipeline.authoring.rules import rule
 from fullpass.preprocessing.config import ColumnType
 from fullpass.preprocessing.expressions.expression import parse_expression
@@ -43,12 +39,11 @@ from fullpass.preprocessing.values.list_values import lengths_of
 from fullpass.preprocessing.values.written_values import read_written
 
 _MOST_SUMS = 10
-_FEWEST_CODES, _MOST_CODES = 3, 100
-_MEASURED = COUNT_WORDS | frozenset(
-    "price cost fee fare pay salary income revenue sales tax budget area distance miles km height depth duration "
-    "seconds minutes hours days population votes score points rating balance capital gain loss year elevation".split()
-)
-"""Words in names of amounts, which are no ids."""
+"""Sums that leak one label; a table of parts and totals has a few."""
+_FEWEST_CODES = 3
+"""Values of codes; the effects of two are a line."""
+_MOST_CODES = 100
+"""Values of codes; of more, few rows each are left."""
 _PREDICTION = frozenset("prediction predictions predicted pred preds yhat forecast forecasted".split())
 _WHY_NOT = {
     "id": "an id: {why}",
@@ -57,7 +52,9 @@ _WHY_NOT = {
 _COULD_BE = {"id": {"type": "category", "hash": {"buckets": 1000}}, "constant": "category", "empty": "category"}
 _KINDS = ("number", "category", "boolean", "date")
 _LONGEST = 50
+"""Last elements of a sequence that are read: attention takes the square of the time."""
 _FEWEST_LENGTHS = 3
+"""Different lengths of lists that are sequences; a few equal ones agree by chance."""
 
 BY_VALUE = "whole numbers; each value has a separate effect, by measurement"
 
@@ -72,7 +69,6 @@ class FeatureCandidate:
 
     column: ColumnProfile
     strength: Strength | None
-    text: MeasuredText | None = None
     doubt: str = ""
 
     @property
@@ -83,7 +79,7 @@ class FeatureCandidate:
     @property
     def lines(self) -> list[YamlLine]:
         """The features: one, or a number and a category if the label follows both the order and the single values."""
-        line = feature_of(self.column, self.strength, self.text)
+        line = feature_of(self.column, self.strength)
         if self.column.why != BY_VALUE:
             return [line]
         value = line.value if isinstance(line.value, dict) else {"type": line.value}
@@ -147,22 +143,20 @@ def _consider(column: ColumnProfile, profile: SourceProfile, chosen: ChosenLabel
         if column.name not in chosen.reads:
             _read_number(column, chosen, selection)
     elif not is_usable(column):
-        why = _WHY_NOT.get(column.kind, "{why}").format(why=column.why) + column.remark
+        why = _WHY_NOT.get(column.kind, "{why}").format(why=column.why)
         selection.left_out.append(YamlLine(column.name, _COULD_BE.get(column.kind), why))
     else:
         selection.features.append(FeatureCandidate(column, leaks.strongest_aspect(column, chosen.target)))
 
 
 def _as_measured(candidate: FeatureCandidate, chosen: ChosenLabel) -> FeatureCandidate:
-    """Returns codes as categories and texts with their encoding, both chosen by a quick measurement; with its doubt."""
+    """Returns codes as categories, chosen by a quick measurement, and dates with their trend; with its doubt."""
     column = candidate.column
     if column.kind == "number":
         column = _as_category(column, chosen)
     if column.kind == "date" and column.dates is not None and has_trend(column.dates, column, chosen.target):
         column = replace(column, dates=replace(column.dates, has_trend=True))
-    if column.kind == "text":
-        candidate = replace(candidate, text=measure_text(column, chosen.target))
-    elif column.kind != candidate.column.kind:
+    if column.kind != candidate.column.kind:
         candidate = replace(candidate, strength=leaks.strongest_aspect(column, chosen.target))
     candidate, strength = replace(candidate, column=column), candidate.strength
     if candidate.doubt or strength is None or not strength.is_suspect:
@@ -171,14 +165,12 @@ def _as_measured(candidate: FeatureCandidate, chosen: ChosenLabel) -> FeatureCan
 
 
 def _as_category(column: ColumnProfile, chosen: ChosenLabel) -> ColumnProfile:
-    """Returns whole numbers as a category: few values that predict the label each in its own way, or ids."""
+    """Returns whole numbers as a category, if few values predict the label each in its own way."""
     numbers = column.numbers
     if numbers is None or not numbers.whole or numbers.low < 0 or column.values.distinct < _FEWEST_CODES:
         return column
     if column.values.distinct <= _MOST_CODES and is_better_by_value(column, chosen.target):
         return replace(column, kind="category", why=BY_VALUE)
-    if not words_of(column.name) & _MEASURED and are_ids(column, chosen.target):
-        return replace(column, kind="category", why="large numbers that repeat, whose order says nothing: ids")
     return column
 
 
@@ -190,7 +182,7 @@ def _read_number(column: ColumnProfile, chosen: ChosenLabel, selection: Selected
     if not is_usable(number):
         selection.left_out.append(YamlLine(column.name, None, f"{column.why}: {number.why}"))
         return
-    number = replace(number, kind="number", like=like, why=column.why, caution=column.caution)
+    number = replace(number, kind="number", like=like, why=column.why)
     selection.features.append(FeatureCandidate(number, leaks.strongest_aspect(number, chosen.target)))
 
 
@@ -267,7 +259,7 @@ def _leak_of_pair(chosen: ChosenLabel, selection: SelectedColumns) -> Omitted:
     for other in selection.features:
         groups = groups_for_pairs(other.column, target) if own is not None and other is not suspects[0] else None
         pair = strength_of_pair(own, groups, target) if own is not None and groups is not None else None
-        if pair is not None and pair.is_leak_of_pair:
+        if pair is not None and pair.is_leak:
             yield suspects[0], f"gives the label away: {pair.shown} beside {other.column.name}"
             return
 

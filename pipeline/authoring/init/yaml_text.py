@@ -10,7 +10,9 @@ from fullpass.base.errors import escaped
 from fullpass.preprocessing.expressions.syntax_tree import one_line
 
 _WIDTH = 120
+"""Characters of a line."""
 _COMMENT_AT = 46
+"""Characters of an entry beside which reasons are aligned."""
 _PLAIN = re.compile(r"(\.{0,2}/)?[A-Za-z_][\w/.%-]*( [\w/.%-]+)*", re.ASCII)
 _ENTRIES = re.compile(r"""(?:"(?:\\.|[^"\\])*"|'[^']*'|[^,"'])+(?:, |$)""")
 _WORDS = frozenset("true false null yes no on off y n".split())

@@ -3,13 +3,13 @@
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
-from fullpass.pipeline.authoring.profile.date_formats import Dates, find_dates, mixed_formats
+from fullpass.pipeline.authoring.profile.date_formats import Dates, find_dates
 from fullpass.pipeline.authoring.profile.images import ImageShape
 from fullpass.pipeline.authoring.profile.number_profile import NumberProfile, are_values, profile_numbers
 from fullpass.pipeline.authoring.profile.value_counts import (
@@ -17,15 +17,12 @@ from fullpass.pipeline.authoring.profile.value_counts import (
     ValueCounts,
     count_computed,
     count_values,
-    same_number,
 )
 from fullpass.pipeline.authoring.profile.written_numbers import (
     WrittenNumbers,
     find_sums,
     find_written,
     list_separator,
-    number_forms,
-    several_units,
     written_lists,
 )
 from fullpass.pipeline.authoring.rules import rule
@@ -49,8 +46,6 @@ _CODE = ID_WORDS | frozenset(
 )
 _LARGEST = {"month": 12, "mnth": 12, "mth": 12, "weekday": 7, "wday": 7, "dow": 7, "day": 31, "hour": 24, "hr": 24}
 """Word for a part of a date -> largest value of that part. A larger number is a count, of days or hours for example."""
-_DURATIONS = frozenset("duration runtime elapsed length lap runtimes durations playtime pace".split())
-"""Words in names of durations, which are written like times of a day."""
 PERSON_WORDS = frozenset(
     "subject user customer client patient participant respondent account member household driver device session person "
     "student employee player".split()
@@ -63,20 +58,38 @@ _WITHOUT_BLANKS = re.compile(
 )
 """Letters of Thai, Lao, Burmese, Khmer, Japanese and Chinese."""
 _LETTERS_PER_WORD = 2
+"""Letters of a word in scripts without blanks, on average."""
 _FEW_ROWS = 20
+"""Rows below which nothing is an id or a text: values that differ say little."""
 _MOST_CODES = 0.5
-_LARGE_CODE = 1e9
+"""Different values per row of a column of codes; amounts have more."""
 FEW_VALUES = 32
 """Up to so many different values, `init` gives each an id of its own."""
 _E_CODE = re.compile(r"([0-9]+)[eE][0-9]+")
-_PHONE = re.compile(r"\+[0-9]{7,15}")
 _FEWEST_E_CODES = 2
-_FEW_SPELLINGS = 100
-"""Up to so many different values, digits that write one number in two ways are codes, such as versions."""
-_COUNTER = re.compile(r"[+-]?(\d+)[.,]([1-9]\d)")
-_NEARLY_ALL, _NEARLY_UNIQUE = 0.95, 0.9
+"""Rows of codes such as 84E42; one may be a power of ten."""
+_NEARLY_ALL = 0.95
+"""Share of the rows that fit a kind; the rest are mistakes, set aside as bad cells."""
+_NEARLY_UNIQUE = 0.9
+"""Different values per row of an id."""
+_OF_ITS_OWN = 0.98
+"""Different values per row of whole numbers that are called an id."""
+_MOSTLY_MISSING = 0.01
+"""Share of rows below which values, or missing ones, are an accident."""
+_FEWEST_WORDS = 4
+"""Mean number of words of a text; names and categories have fewer."""
+_FEW_REPEATS = 3
+"""Rows per value below which cells of several words are texts."""
+_LONG_TEXT = 60
+"""Mean characters from which on they are texts, however often they repeat."""
+_WORDS_OF_TITLE = 2
+"""Mean number of words of titles and queries."""
 _WORD_REPEATS = 3
+"""How often each word of texts occurs on average, unlike parts of ids."""
+_MOSTLY_WITHOUT_BLANKS = 0.5
+"""Share of the words of a text in such scripts."""
 _LOOKED_AT = 5000
+"""Values whose words are counted: means hardly change with more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +100,6 @@ class ColumnProfile:
         values: Its values without missing tokens; `NO_VALUES` for lists and images.
         bad: Share of present rows that do not fit the kind.
         like: An example of how a `written_number` is written; None for plain numbers.
-        caution: What a user must know before using it; "" for most columns.
     """
 
     name: str
@@ -101,13 +113,7 @@ class ColumnProfile:
     image: ImageShape | None = None
     bad: float = 0.0
     like: str | None = None
-    caution: str = ""
     elements: "ColumnProfile | None" = None
-
-    @property
-    def remark(self) -> str:
-        """The caution, to stand behind other words."""
-        return f"; CHECK: {self.caution}" if self.caution else ""
 
 
 def profile_column(name: str, values: ValueCounts) -> ColumnProfile:
@@ -119,12 +125,8 @@ def profile_column(name: str, values: ValueCounts) -> ColumnProfile:
     """
     if values.distinct <= 1:
         return _of_one_value(name, values)
-    is_duration = bool(words_of(name) & _DURATIONS)
-    if is_duration and (written := find_sums(values, is_duration=True)) is not None:
-        return _of_written(name, values, written)
     if (dates := find_dates(values, name)) is not None:
-        also = f", or {dates.ambiguous}: no day is above 12" if dates.ambiguous else ""
-        return ColumnProfile(name, "date", f"dates as {dates.format}{also}", values, dates=dates, bad=1 - dates.share)
+        return ColumnProfile(name, "date", f"dates as {dates.format}", values, dates=dates, bad=1 - dates.share)
     words = {text.lower() for text in values.texts}
     if words <= {*BOOLEAN.true, *BOOLEAN.false} and words & set(BOOLEAN.true) and words & set(BOOLEAN.false):
         return ColumnProfile(name, "boolean", f"only {' and '.join(sorted(values.texts[:2]))}", values)
@@ -143,19 +145,7 @@ def profile_column(name: str, values: ValueCounts) -> ColumnProfile:
         return ColumnProfile(name, "categories", why, values, separator=separator)
     if values.number_share >= _NEARLY_ALL:
         return _of_numbers(name, values)
-    if mixed := mixed_formats(values):
-        why = f"dates in two formats, {mixed}: write all of them in one"
-        return ColumnProfile(name, "unreadable", why, values)
-    column = _of_text(name, values)
-    units = several_units(values) if column.kind != "written_number" else ""
-    if units:
-        return replace(column, caution=f"numbers in several units ({units}); write all in one to learn from them")
-    is_rare = column.kind in ("id", "text") or (column.kind == "category" and values.distinct > FEW_VALUES)
-    forms = number_forms(values) if is_rare else ""
-    caution = (
-        f"mostly digits, in the forms {forms}, which are not read as numbers (9 is for digits); derive them if they are"
-    )
-    return replace(column, caution=caution if forms else "")
+    return _of_text(name, values)
 
 
 def profile_computed(name: str, result: np.ndarray) -> ColumnProfile:
@@ -190,7 +180,7 @@ def profile_list_column(name: str, lists: pa.Array) -> ColumnProfile:
 def _of_one_value(name: str, values: ValueCounts) -> ColumnProfile:
     if not values.present:
         return ColumnProfile(name, "empty", "no value in any row", values)
-    if values.missing_share < 0.01 or values.present < 0.01 * values.rows:
+    if values.missing_share < _MOSTLY_MISSING or values.present < _MOSTLY_MISSING * values.rows:
         return ColumnProfile(name, "constant", f"nothing but {shown(values.texts[0])}", values)
     return ColumnProfile(name, "category", f"{shown(values.texts[0])} or nothing", values)
 
@@ -204,28 +194,19 @@ def _of_numbers(name: str, values: ValueCounts) -> ColumnProfile:
     whole = numbers if not bad else None  # A category with another value than numbers is one of texts.
     if any(text.startswith("0") and text[1:].isdecimal() for text in values.texts):
         return _id_or_category(name, values, "digits with leading zeros are codes")
-    if values.share(values.where(lambda text: _PHONE.fullmatch(text) is not None)) >= _NEARLY_ALL:
-        return _id_or_category(name, values, "a plus and digits are phone numbers or codes")
     if numbers.whole and words & ID_WORDS and hardly_repeats(values):
         return ColumnProfile(name, "id", "a different whole number in nearly every row", values, numbers)
     most = _NEARLY_UNIQUE if words & ID_WORDS else _MOST_CODES
     repeated = values.distinct <= most * values.present or values.present < _FEW_ROWS
     codes = frozenset[str]() if words & COUNT_WORDS else words & (_CODE | PERSON_WORDS)
     coded = any(numbers.high <= _LARGEST.get(word, numbers.high) for word in codes)
-    if numbers.whole and numbers.low >= 0 and repeated and (coded or numbers.low > _LARGE_CODE):
+    if numbers.whole and numbers.low >= 0 and repeated and coded:
         return ColumnProfile(name, "category", "whole numbers that are codes", values, whole)
-    same = ", ".join(same_number(values))
-    if same and values.distinct <= min(_FEW_SPELLINGS, _MOST_CODES * values.present) and _count_on(values):
-        caution = f"{same} are codes here; write type: number if they are one number"
-        return ColumnProfile(name, "category", "digits in several spellings are codes", values, caution=caution)
     if bad:
         return _of_dirty_numbers(name, values, numbers, bad)
-    if numbers.whole and values.differ_too_little:
-        return _id_or_category(name, values, "whole numbers that differ only in digits beyond those of float32")
     if values.distinct == 2 and numbers.whole:
         return ColumnProfile(name, "category", "two values", values, numbers)
-    caution = f"{same} are one number here; write type: category if they are codes" if same else ""
-    return ColumnProfile(name, "number", "numbers", values, numbers, caution=caution)
+    return ColumnProfile(name, "number", "numbers", values, numbers)
 
 
 @rule("codes with an E", otherwise=False)
@@ -239,15 +220,6 @@ def _are_e_codes(values: ValueCounts) -> bool:
     long = sum(rows for match, rows in codes if len(match[1]) > 1 or len(match[0]) in widths)
     rows = sum(rows for _, rows in codes)
     return rows >= _FEWEST_E_CODES and 2 * long >= rows
-
-
-def _count_on(values: ValueCounts) -> bool:
-    """Returns whether digits behind a point count on, as in 1.8, 1.9, 1.10, 1.11; those of measurements leave gaps."""
-    counters: dict[str, set[int]] = {}
-    for text in values.texts:
-        if (parts := _COUNTER.fullmatch(text)) is not None:
-            counters.setdefault(parts[1], set()).add(int(parts[2]))
-    return 2 * sum(map(len, counters.values())) >= sum(max(found) - 9 for found in counters.values())
 
 
 def _of_dirty_numbers(name: str, values: ValueCounts, numbers: NumberProfile, bad: float) -> ColumnProfile:
@@ -271,7 +243,7 @@ def _of_written(name: str, values: ValueCounts, written: WrittenNumbers) -> Colu
 
 def hardly_repeats(values: ValueCounts) -> bool:
     """Returns whether nearly every row has a value of its own, as an id has."""
-    return values.present >= _FEW_ROWS and values.distinct >= 0.98 * values.present
+    return values.present >= _FEW_ROWS and values.distinct >= _OF_ITS_OWN * values.present
 
 
 def _of_text(name: str, values: ValueCounts) -> ColumnProfile:
@@ -281,8 +253,8 @@ def _of_text(name: str, values: ValueCounts) -> ColumnProfile:
         return _of_written(name, values, written)
     words = _mean(values, _word_count)
     repeats = values.present / values.distinct
-    is_long = words >= 4 and (repeats < 3 or _mean(values, len) > 60)
-    is_title = words >= 2 and values.distinct > _NEARLY_UNIQUE * values.present and _words_repeat(values)
+    is_long = words >= _FEWEST_WORDS and (repeats < _FEW_REPEATS or _mean(values, len) > _LONG_TEXT)
+    is_title = words >= _WORDS_OF_TITLE and values.distinct > _NEARLY_UNIQUE * values.present and _words_repeat(values)
     if (is_long or is_title) and values.distinct > _FEW_ROWS:
         script = ", written without spaces" if is_without_blanks(values) else ""
         return ColumnProfile(name, "text", f"about {words:.0f} words per row{script}", values)
@@ -307,12 +279,7 @@ def _words_repeat(values: ValueCounts) -> bool:
 def is_without_blanks(values: ValueCounts) -> bool:
     """Returns whether a large part of a text column is in scripts without blanks between words."""
     letters = _mean(values, lambda text: len(_WITHOUT_BLANKS.findall(text)))
-    return letters / _LETTERS_PER_WORD > 0.5 * _mean(values, _word_count)
-
-
-def letters_apart(text: str) -> str:
-    """Returns a text with a blank around every letter of scripts that put no blanks between words."""
-    return _WITHOUT_BLANKS.sub(r" \g<0> ", text)
+    return letters / _LETTERS_PER_WORD > _MOSTLY_WITHOUT_BLANKS * _mean(values, _word_count)
 
 
 def _word_count(text: str) -> int:

@@ -27,7 +27,9 @@ from fullpass.pipeline.authoring.profile.sheets import sheet_settings
 from fullpass.pipeline.authoring.rules import UNCHANGED, rule
 
 _LOOK = 4 << 20
+"""Bytes of a file that are looked at: a few megabytes show quotes that do not balance."""
 _TAIL = 64 << 10
+"""Bytes at the end of a file that are looked at for totals."""
 _FORMATS = {name: row for name, row in TOLD_FORMATS.items() if row.proposed_as}
 *_FIRST, _LAST = (row.proposed_as for row in _FORMATS.values())
 _READ = f"{', '.join(_FIRST)} and {_LAST}"

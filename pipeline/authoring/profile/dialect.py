@@ -13,24 +13,35 @@ import pyarrow as pa
 import pyarrow.csv
 
 from fullpass.components.ingest.readers.csv_records import empty_lines, has_empty_line, without_blanks
+from fullpass.pipeline.authoring.profile.column_profile import shown
 from fullpass.pipeline.authoring.profile.lines_around_rows import (
     FIRST_LOOK,
     SEPARATORS,
     Top,
-    footers,
     header_rows,
     is_value,
     read_top,
+    totals,
 )
 from fullpass.pipeline.authoring.rules import rule
 
-_BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _MASK = bytes(range(0x80)) + b"x" * 0x80
 """Maps each non-ASCII byte to a letter. Arrow truncates a row in its error message, and fails on a split character."""
 _CLEAN_ROWS = 300
+"""Rows whose cells are judged: the score of a separator hardly changes with more."""
 _HEADER_ROWS = 2000
-_ALIGNED = 0.1
-_LONGEST_NAME, _MOST_WORDS = 64, 8
+"""Rows below the first line in which its cells are looked for."""
+_LONGEST_NAME = 64
+"""Characters of a name; longer cells of a first line are texts."""
+_MOST_WORDS = 8
+"""Words of a name; cells of more words are texts, such as questions of a survey."""
+_WHOLE_TEXT, _HELD_SEPARATOR = 0.9, 0.7
+"""How clean a text is as one value, without and with a separator in it (CleverCSV judges types of cells likewise)."""
+_MOSTLY, _NEARLY_ALL = 0.5, 0.9
+"""Shares of numbers and dates below a first line: of its values, and below a name."""
+_SHOWN = 30
+"""Characters of an example in a reason."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +86,7 @@ class _DialectTrial:
         if _ends_with_separators([cell for cell, *_ in _cells(self.table, 1)], self.separator):
             return 0.0
         cells = [cell for column in _cells(self.table, _CLEAN_ROWS) for cell in column]
-        # Many empty cells mean columns aligned by blanks, which no separator splits.
-        if width < 2 or (self.separator == " " and cells.count("") > _ALIGNED * len(cells)):
+        if width < 2:
             return 0.0
         clean = sum(map(_cleanness, cells)) / max(len(cells), 1)
         return (self.good / (self.good + self.bad)) ** 2 * clean * (width - 1) / width
@@ -93,13 +103,10 @@ def _ends_with_separators(first: Sequence[str], separator: str) -> bool:
 
 
 def guess_encoding(start: bytes) -> str:
-    """Returns the encoding of a text from its first bytes: by its byte order mark or NUL bytes, else UTF-8, cp1252
-    or latin-1."""
-    for mark, name in _BOMS:
+    """Returns the encoding of a text from its first bytes: by its byte order mark, else UTF-8, cp1252 or latin-1."""
+    for mark, name in _BYTE_ORDER_MARKS:
         if start.startswith(mark):
             return name
-    if len(start) > 3 and start[:_CLEAN_ROWS].count(0) > len(start[:_CLEAN_ROWS]) // 3:
-        return "utf-16-le" if start[1] == 0 else "utf-16-be"
     for name in ("utf-8", "cp1252"):
         try:
             codecs.getincrementaldecoder(name)().decode(start)
@@ -130,7 +137,7 @@ def guess_dialect(
     top = _given_top(_utf8(start, encoding), given) or read_top(_utf8(start, encoding))
     text, why = top.text, dict(top.why)
     first = _lines(text[:FIRST_LOOK], whole=whole and len(text) <= FIRST_LOOK)
-    best = max(_trials(first, given.get("separator") or top.separator), key=lambda trial: trial.score)
+    best = max(_trials(first, given.get("separator")), key=lambda trial: trial.score)
     if best.score == 0:
         return None
     if best.separator != ",":
@@ -143,17 +150,17 @@ def guess_dialect(
     quoting = given.get("quoting", not hidden)
     trial = _trial(first, best.separator, quoting) or best
     named = not {"columns", "header_rows"}.isdisjoint(given)
-    columns = None if named else top.columns or _made_up_names(trial, known, why)
+    columns = None if named else _made_up_names(trial, known, why)
     headers = 1 if columns or named else header_rows(list(_cells(trial.table, _HEADER_ROWS)))
     if headers > 1:
         why["header_rows"] = "the lines below the first have text above numbers: units, or further names"
     below = text if whole else _utf8(end, encoding)
-    skip_empty = any(has_empty_line(lines, best.separator) for lines in (text, below))
+    skip_empty = _has_empty_rows((text, below), best.separator)
     if skip_empty:
         why["skip_empty"] = "a spreadsheet saved empty rows"
-    last = footers(text, below, best.separator, trial.table.num_columns)
+    last = totals(text, below, best.separator)
     if last:
-        why["skip_lines"] = "; ".join([*filter(None, [why.get("skip_lines")]), "the last lines are totals or notes"])
+        why["skip_lines"] = "; ".join([*filter(None, [why.get("skip_lines")]), "the last lines are totals"])
     return Dialect(
         why=why,
         separator=best.separator,
@@ -165,6 +172,11 @@ def guess_dialect(
         quoting=quoting,
         encoding=encoding,
     )
+
+
+@rule("empty rows of a spreadsheet", otherwise=False)
+def _has_empty_rows(texts: Sequence[bytes], separator: str) -> bool:
+    return any(has_empty_line(text, separator) for text in texts)
 
 
 def _given_top(text: bytes, given: Mapping[str, Any]) -> Top | None:
@@ -251,7 +263,7 @@ def _cleanness(cell: str) -> float:
     """Returns whether a cell looks like one value: empty, number, date, or text without separators."""
     if not cell or is_value(cell):
         return 1.0
-    return 0.7 if any(separator in cell for separator in SEPARATORS) else 0.9
+    return _HELD_SEPARATOR if any(separator in cell for separator in SEPARATORS) else _WHOLE_TEXT
 
 
 def _made_up_names(trial: _DialectTrial, known: Collection[str], why: dict[str, str]) -> tuple[str, ...] | None:
@@ -269,25 +281,23 @@ def _made_up_names(trial: _DialectTrial, known: Collection[str], why: dict[str, 
 @rule("no header")
 def _no_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> str | None:
     """Returns the evidence that the first row holds values, or None if it holds names."""
-    if len(first) > 3 and first in ([str(i) for i in range(len(first))], [str(i + 1) for i in range(len(first))]):
-        return None
     named, valued = 0, []
     for cell, column in zip(first, below, strict=True):
         present = [other for other in column if other]
         numbers = sum(map(is_value, present)) / len(present) if present else 0.0
-        if is_value(cell) and (numbers > 0.5 or not column):
+        if is_value(cell) and (numbers > _MOSTLY or not column):
             valued.append(cell)
-        elif numbers > 0.9 and cell:
+        elif numbers > _NEARLY_ALL and cell:
             named += 1
         elif cell and column.count(cell) > 0:
             valued.append(cell)
     if named > len(valued) or not (valued or _are_no_names(first)):
         return None
     example = valued[0] if valued else max(first, key=len)
-    example = example if len(example) <= 30 else example[:27] + "..."
-    return f"the first line holds values such as {example}, not names; these names are made up"
+    return f"the first line holds values such as {shown(example, _SHOWN)}, not names; these names are made up"
 
 
+@rule("names that are texts", otherwise=False)
 def _are_no_names(first: Sequence[str]) -> bool:
     """Returns whether the cells of a text row are too long or too repetitive to be names."""
     written = [cell for cell in first if cell]

@@ -20,9 +20,14 @@ from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_
 
 _LARGEST = 128
 """Maximum number of pixels of the longer side that `init` proposes."""
-_MOST_FILES, _MOST_CELLS = 500, 200
+_MOST_FILES = 500
+"""Images whose sizes are looked at, spread over all."""
+_MOST_CELLS = 200
+"""Cells that are looked at for images."""
 _NEARLY_ALL = 0.9
+"""Share of images in a column of images; some are damaged."""
 _DEEPEST = 2
+"""Levels of folders below a table in which its images are looked for."""
 SPLIT_NAMES = {
     **dict.fromkeys(("train", "training"), "train"),
     **dict.fromkeys(("eval", "valid", "validation", "val", "dev"), "eval"),

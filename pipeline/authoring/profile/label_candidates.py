@@ -19,8 +19,14 @@ _LIKELY_WORDS = frozenset(
     "diagnosis species quality rating score sentiment tip tips tipper delay delayed returned cancelled canceled won "
     "win risk approved revenue sales demand".split()
 )
-_FEW_CLASSES, _MOST_CLASSES = 20, 1000
-_TAKEN, _AHEAD = 3, 2
+_FEW_CLASSES = 20
+"""Whole numbers that may be classes."""
+_MOST_CLASSES = 1000
+"""Classes of a label; more are ids."""
+_TAKEN = 3
+"""Points from which on a column is taken as the label."""
+_AHEAD = 2
+"""Points by which it must be ahead of all others."""
 _NO_LABEL = {
     "date": "a date",
     "text": "free text",
@@ -142,8 +148,7 @@ def _points(column: ColumnProfile, index: int, columns: Sequence[ColumnProfile])
         return -1
     words = words_of(column.name)
     last, lone = index == len(columns) - 1, len(words) == 1
-    rivals = any(words_of(other.name) & _LIKELY_WORDS for other in columns if other is not column)
-    named = bool(words & _NAMES) and lone and not (rivals and "class" in words)
+    named = bool(words & _NAMES) and lone
     points = 8 if named else 3 if words & _NAMES else 2 if words & _LIKELY_WORDS else 0
     points += 2 if last else 1 if index == 0 and len(columns) < 4 else 0
     points += 2 if last and _is_unlike(column, columns[:-1]) else 0

@@ -1,9 +1,8 @@
 """Finds columns that give the label away: by one aspect of their values, by one class each, or as parts of a sum."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -21,18 +20,39 @@ from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
 from fullpass.pipeline.authoring.rules import rule
 
 _TEXTS = ("category", "categories", "text")
-_FEWEST_OF_CLASS, _COVERED = 10, 0.9
-_OFTEN, _WRONG = 0.05, 0.01
-_MOST_CLASSES, _LOOKED_AT, _END = 50, 500, 64
-_SUM_ROWS, _EXACT, _REWEIGHTINGS, _ROWS_OF_SUMS = 0.3, 0.005, 60, 5000
-_TOKEN = re.compile(r"[^\W\d_]+|\d+")
+_FEWEST_OF_CLASS = 10
+"""Rows of a class that is judged: a column that follows fewer may do so by chance."""
+_COVERED = 0.9
+"""Share of the rows in such classes; else the label is a number, or has too many rare classes."""
+_OFTEN = 0.05
+"""Share of the commonest value of a number, such as sales of 0, that a column may tell."""
+_WRONG = 0.01
+"""Share of the rows of a state in which a column that follows from the label is wrong."""
+_MOST_CLASSES = 50
+"""Classes that are looked for in texts, the longest first."""
+_LOOKED_AT = 500
+"""Characters of a text in which a class is looked for."""
+_SUM_ROWS = 0.3
+"""Share of the rows in which a sum must be exact: in others, parts may be missing."""
+_EXACT = 0.005
+"""Deviations of the label within which a sum is exact: amounts are rounded."""
+_UNIT_WEIGHT = 0.02
+"""How far the weight of a summand may be from 1 or -1."""
+_LEAST_EFFECT = 0.01
+"""Deviations of the label that a summand must move it by."""
+_MOSTLY_SUM = 0.9
+"""Share of all effects that summands of weight 1 or -1 must have."""
+_REWEIGHTINGS = 60
+"""Steps of the least absolute errors; they converge within some forty."""
+_ROWS_OF_SUMS = 5000
+"""Rows that are looked at for sums, spread over all."""
 
 
 def strongest_aspect(column: ColumnProfile, target: Target) -> Strength | None:
     """Returns how well a column predicts the label, as `strength_of`, or by one aspect if that nearly gives it away.
 
-    Aspects are whether it is missing, each of its values (`strength_of` joins rare ones), a class's text in its texts,
-    and for codes how they begin, how they end, and their letters without the digits.
+    Aspects are whether it is missing, each of its values (`strength_of` joins rare ones), and a class's text in its
+    texts.
     """
     strength = strength_of(column, target)
     for by, groups in _aspects(column, target):
@@ -59,32 +79,19 @@ def _aspects(column: ColumnProfile, target: Target) -> Iterator[tuple[str, np.nd
     if values.distinct <= most_groups(target) and column.kind != "text":
         return
     if column.kind in _TEXTS:
-        aspects = _text_aspects(target)
-        # Honest texts begin or end with telling words.
-        for by, aspect in islice(aspects, 1) if column.kind == "text" else aspects:
-            yield by, _groups_by(values, aspect)
+        yield f"by the value of {target.name} in its text", _groups_by_class(values, target)
     if 2 * values.distinct <= values.present and column.kind != "text":
         repeated = np.where(values.counts > 1, np.arange(1, values.distinct + 1), -1)
         yield "by its values that repeat", np.append(repeated, 0)[values.codes]
 
 
-def _text_aspects(target: Target) -> Iterator[tuple[str, Callable[[str], str]]]:
+def _groups_by_class(values: ValueCounts, target: Target) -> np.ndarray:
+    """Returns the group of each row by the first class that its text names, int64 [rows]; 0 where it is missing."""
     named = sorted((t.lower() for t in target.texts if any(c.isalpha() for c in t)), key=len, reverse=True)
     classes = re.compile("|".join(map(re.escape, named[:_MOST_CLASSES])) or "$")
-    yield f"by the value of {target.name} in its text", lambda text: _one(classes, text[:_LOOKED_AT], 0)
-    yield "by how it begins", lambda text: _one(_TOKEN, text[:_END], 0)
-    yield "by how it ends", lambda text: _one(_TOKEN, text[-_END:], -1)
-    yield "by the letters in it", lambda text: re.sub(r"\d+", "0", text[:_END].lower())
-
-
-def _one(pattern: re.Pattern[str], text: str, index: int) -> str:
-    return (pattern.findall(text.lower()) or [""])[index]
-
-
-def _groups_by(values: ValueCounts, aspect: Callable[[str], str]) -> np.ndarray:
-    """Returns the group of each row by an aspect of its text, int64 [rows]; 0 where it is missing."""
     number: dict[str, int] = {}
-    of_value = [number.setdefault(aspect(text), len(number) + 1) for text in values.texts]
+    found = [(classes.findall(text[:_LOOKED_AT].lower()) or [""])[0] for text in values.texts]
+    of_value = [number.setdefault(one, len(number) + 1) for one in found]
     return np.array([*of_value, 0], dtype=np.int64)[values.codes]
 
 
@@ -223,9 +230,9 @@ def leaking_summands(columns: Mapping[str, np.ndarray], target: np.ndarray) -> t
     weights = _least_absolute(matrix, y)
     exact = np.abs(y - matrix @ weights) < _EXACT * y.std()
     effects = np.abs(weights[:-1]) * matrix[:, :-1].std(axis=0)
-    once = np.abs(np.abs(weights[:-1]) - 1) < 0.02
-    adding = once & (effects > 0.01 * y.std())
-    if exact.mean() < _SUM_ROWS or adding.sum() < 2 or effects[once].sum() < 0.9 * effects.sum():
+    once = np.abs(np.abs(weights[:-1]) - 1) < _UNIT_WEIGHT
+    adding = once & (effects > _LEAST_EFFECT * y.std())
+    if exact.mean() < _SUM_ROWS or adding.sum() < 2 or effects[once].sum() < _MOSTLY_SUM * effects.sum():
         return ()
     held = adding & (weights[:-1] > 0)
     if not held[effects.argmax()]:

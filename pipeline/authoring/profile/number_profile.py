@@ -1,13 +1,11 @@
 """Profiles the numbers of a column: range, quantiles, skew, and words and placeholders that mean "missing"."""
 
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
-from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_values
+from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
 from fullpass.pipeline.authoring.profile.written_numbers import find_form
 from fullpass.pipeline.authoring.rules import rule
 
@@ -21,20 +19,39 @@ SURE_WORDS = frozenset({"", *"? NA N/A n/a #N/A NaN nan NULL null <NA> (null) \\
 _CODE = re.compile("[A-Z]{2}")
 _DIGITS = re.compile("[0-9]{1,3}")
 _FEWEST_CODES = 3
+"""Pairs of capital letters that make a column one of codes."""
 _MOST_OTHER_WORDS = 3
+"""Words beside numbers that may mean missing; more are values."""
 _MOSTLY = 0.8
-_FEWEST_ROWS, _OFTEN = 20, 0.01
-_PER_WORD, _FEW_NUMBERS = 4, 31
+"""Share of numbers in a column of numbers; the rest may be a word that means missing."""
+_FEWEST_ROWS = 20
+"""Rows from which on the frequency of words says anything."""
+_OFTEN = 0.01
+"""Share of rows of a word that is a value, such as a holiday."""
+_PER_WORD = 4
+"""Numbers beside each word, from which on words are no values."""
+_FEW_NUMBERS = 31
+"""Numbers beside single letters that are values: as many as days of a month."""
 _FAR_OUT = 10.0
-_LIMITS = frozenset({-(2.0**15), -(2.0**31), -(2.0**63), 2.0**15 - 1, 2.0**16 - 1, 2.0**31 - 1, 2.0**32 - 1})
+"""How many times as far as the usual range a value must lie to be clipped."""
 _MOST_AT_AN_END = 3
-_FEWEST_OTHERS, _FEWEST_BESIDE_NINES = 10, 5
-_FEWEST_PLACEHOLDERS, _LEAST_SHARE, _MOST_SHARE = 5, 0.001, 0.5
+"""Placeholders beside each other, such as -999, -998 and -997."""
+_FEWEST_OTHERS = 10
+"""Different other numbers, which tell what is far."""
+_FEWEST_BESIDE_NINES = 5
+"""The same beside 999 or 9999, which programs write for missing."""
+_FEWEST_PLACEHOLDERS = 5
+"""Rows of a placeholder; fewer are outliers."""
+_LEAST_SHARE = 0.001
+"""Share of the rows of a placeholder in a large table."""
+_MOST_SHARE = 0.5
+"""Share above which a number is the usual value, such as 0."""
 _PILE = 2.0
-_VERY_FAR, _VERY_FAR_BELOW_0 = 10.0, 3.0
-_FEWEST_COLUMNS, _FEWEST_BESIDE_COMMON, _MOST_COMMON = 2, 3, 0.95
-_NEAREST, _FAR_FROM_NEAREST = 10, 3.0
-"""How many of the next numbers tell how close numbers are, and how many times as far a common placeholder is."""
+"""How many times as often as the median of the others a placeholder occurs."""
+_VERY_FAR = 10.0
+"""Ranges of the others that make a number a placeholder that occurs seldom, too."""
+_VERY_FAR_BELOW_0 = 3.0
+"""The same for a negative number, which programs write for missing more often."""
 
 
 @dataclass(frozen=True)
@@ -169,63 +186,6 @@ def _placeholders(values: ValueCounts, numbers: np.ndarray) -> tuple[str, ...]:
     return tuple(values.examples(chosen, most=len(chosen)))
 
 
-@rule("placeholder numbers of several columns", otherwise={})
-def common_placeholders(
-    columns: Mapping[str, ValueCounts], tokens: Mapping[str, Sequence[str]]
-) -> dict[str, tuple[str, ...]]:
-    """Returns further placeholders by column, as written: a negative number that several columns have below all others.
-
-    A number is one if it stands apart below 0 and above in two columns, as -1 beside 1 to 5; or if it is a placeholder
-    of another column by itself. Both say more than the distance alone: a sensor of wide range has the same -200.
-
-    Args:
-        tokens: The values that mean "missing" in each column by itself.
-    """
-    alone = {name: {n for n in _numbers_of(tokens[name]) if n < 0} for name in columns}
-    lowest = {name: _lowest(values.without(tokens[name])) for name, values in columns.items()}
-    known = {name: one for name, one in lowest.items() if one is not None}
-    found: dict[str, tuple[str, ...]] = {}
-    for name, one in known.items():
-        sure = any(one.number in numbers for other, numbers in alone.items() if other != name)
-        alike = sum(other.number == one.number and other.is_apart for other in known.values())
-        if (sure and one.is_isolated) or (one.is_apart and alike >= _FEWEST_COLUMNS):
-            values = columns[name]
-            found[name] = tuple(values.examples(values.numbers == one.number, most=values.distinct))
-    return found
-
-
-@dataclass(frozen=True)
-class _Lowest:
-    """The lowest number of a column, below 0 and in many rows.
-
-    Attributes:
-        is_isolated: Whether it is farther from the next numbers than these are from each other.
-        is_apart: Whether all others are 0 or above, and any two neighbours closer to each other than to it.
-    """
-
-    number: float
-    is_isolated: bool
-    is_apart: bool
-
-
-def _lowest(values: ValueCounts) -> _Lowest | None:
-    known = ~np.isnan(values.numbers)
-    found, index = np.unique(values.numbers[known], return_inverse=True)
-    if len(found) <= _FEWEST_BESIDE_COMMON or found[0] >= 0 or values.number_share < _MOSTLY:
-        return None
-    rows = float(values.counts[known][index == 0].sum())
-    if not max(_FEWEST_PLACEHOLDERS, _LEAST_SHARE * values.present) <= rows <= _MOST_COMMON * values.present:
-        return None
-    steps = np.diff(found)
-    nearest = float(steps[1 : _NEAREST + 1].mean())
-    apart = found[1] >= 0 and steps[0] > steps[1:].max()
-    return _Lowest(float(found[0]), bool(steps[0] > _FAR_FROM_NEAREST * nearest), bool(apart))
-
-
-def _numbers_of(tokens: Sequence[str]) -> set[float]:
-    return {float(one) for one in count_values(pa.array(list(tokens), pa.string())).numbers if np.isfinite(one)}
-
-
 def _at_an_end(found: np.ndarray, rows: np.ndarray, total: float) -> np.ndarray:
     """Returns the placeholders at the lower or else the upper end of sorted numbers; empty without any."""
     for step in (1, -1):
@@ -244,7 +204,7 @@ def _is_far(number: float, others: np.ndarray) -> bool:
     """Returns whether a number is farther from sorted or reversed numbers than these are from each other."""
     low, high = float(others.min()), float(others.max())
     if number < low:
-        return low - number > high - low or (_is_nines(number) and number < 0 <= low)
+        return low - number > high - low
     if number - high > high - low:
         above = others[others > 0]
         return not len(above) or number / high > high / float(np.median(above))
@@ -257,7 +217,7 @@ def _is_very_far(number: float, others: np.ndarray) -> bool:
 
 
 def _stands_for_missing(number: float, rows: float, beside: np.ndarray, total: float, *, lonely: bool) -> bool:
-    if _is_nines(number) or number in _LIMITS:
+    if _is_nines(number):
         return number < 0 or (len(beside) >= _FEWEST_BESIDE_NINES and rows > 1)
     pile = 0.0 if lonely else _PILE * float(np.median(beside))
     often = rows >= max(_FEWEST_PLACEHOLDERS, _LEAST_SHARE * total, pile)

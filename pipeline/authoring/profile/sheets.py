@@ -11,7 +11,9 @@ from fullpass.pipeline.authoring.profile.dialect import Dialect, guess_dialect
 
 _AS_TEXT = {"separator": "\t", "quoting": False, "encoding": "utf-8"}
 _LAST_ROWS = 50
+"""Rows at the end of a sheet that are looked at for totals."""
 _MOST_NAMED = 5
+"""Other sheets that a message names."""
 
 
 def sheet_settings(

@@ -1,6 +1,5 @@
 """Profiles a source: its format and the profile of each column."""
 
-import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,29 +21,31 @@ from fullpass.pipeline.authoring.profile.column_profile import (
     shown,
     words_of,
 )
-from fullpass.pipeline.authoring.profile.date_formats import placeholder_dates
 from fullpass.pipeline.authoring.profile.detect_source import FoundSource, infer_source, path_from
 from fullpass.pipeline.authoring.profile.images import FROM_IMAGE, find_named, manifest_settings, shape_of
 from fullpass.pipeline.authoring.profile.number_profile import (
     SURE_WORDS,
-    common_placeholders,
     has_code_na,
     missing_tokens,
     profile_numbers,
 )
 from fullpass.pipeline.authoring.profile.sample import Sample, read_sample
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_values
-from fullpass.pipeline.authoring.profile.written_numbers import find_written
 from fullpass.pipeline.authoring.rules import UNCHANGED, rule
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RAW_TRAIN_ROW
 from fullpass.preprocessing.values.convert import read_numbers
 
 _BAD_ENCODING = 0.001
+"""Share of rows that cannot be decoded, from which on the encoding is another one; a few are damaged."""
 _LONGEST_NAME = 500
+"""Characters of the name of a column; longer ones are rows of text."""
 _MOST_BAD = 0.0005
+"""Share of cells that are no number in a column of plain numbers: half of what a run accepts."""
 _COUNTERS = ID_WORDS | frozenset("no nr n number line rec record".split())
-_FEWEST_OF_COUNTER, _NEARLY_ALWAYS = 50, 0.97
-_THOUSANDS_POINTS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+")
+_FEWEST_OF_COUNTER = 50
+"""Different numbers of a counter; fewer may rise by one by chance."""
+_NEARLY_ALWAYS = 0.97
+"""Share of the rows in which a counter rises by one; some rows are left out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +94,6 @@ def profile_source(
         raise UserError(f"{data}: no row that can be read: only a header line, or rows with another number of cells.")
     found = _with_code_na(found, sample.counts)
     values = {name: column.without(found.source.missing) for name, column in sample.counts.items()}
-    found = _with_decimal(found, values)
     found, values = _with_missing(found, {n: v.with_decimal(_decimal(found)) for n, v in values.items()})
     values = {name: column.in_tokens() for name, column in values.items()}
     encoded = dictionary_columns(found.files[0], found.source)
@@ -232,19 +232,6 @@ def _usable_names(found: FoundSource) -> tuple[list[str], list[tuple[str, str]]]
     return usable, unusable
 
 
-@rule("decimal comma", otherwise=UNCHANGED)
-def _with_decimal(found: FoundSource, values: Mapping[str, ValueCounts]) -> FoundSource:
-    """Returns the source with a decimal comma, if a column holds such numbers and no number has a decimal point."""
-    if not isinstance(found.source, CsvSource) or found.source.separator == ",":
-        return found
-    written = {name: find_written(v, enough=0.8) for name, v in values.items() if v.number_share < 1}
-    commas = [name for name, numbers in written.items() if numbers is not None and numbers.decimal == ","]
-    points = (text for v in values.values() if v.number_share > 0.9 for text in v.texts if "." in text)
-    if not commas or not all(_THOUSANDS_POINTS.fullmatch(text) for text in points):
-        return found
-    return found.changed("decimal", ",", f"{commas[0]} holds numbers such as {values[commas[0]].texts[0]}")
-
-
 @rule("NA as a code", otherwise=UNCHANGED)
 def _with_code_na(found: FoundSource, values: Mapping[str, ValueCounts]) -> FoundSource:
     """Returns the source without the missing token NA if that is a value of a column."""
@@ -264,8 +251,6 @@ def _with_missing(found: FoundSource, values: Mapping[str, ValueCounts]) -> tupl
     if not {"missing", "missing_in"}.isdisjoint(found.given):
         return found, dict(values)
     tokens = {name: missing_tokens(column) for name, column in values.items()}
-    tokens |= {name: (*tokens[name], *more) for name, more in common_placeholders(values, tokens).items()}
-    tokens |= {name: (*of, *placeholder_dates(values[name].without(of), name)) for name, of in tokens.items()}
     sure = SURE_WORDS.difference(*(values[name].held(SURE_WORDS).difference(of) for name, of in tokens.items()))
     everywhere = list(dict.fromkeys(token for of in tokens.values() for token in of if token in sure))
     alone = {name: [t for t in of if t not in sure] for name, of in tokens.items() if not sure.issuperset(of)}

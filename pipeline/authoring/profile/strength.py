@@ -12,20 +12,32 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile
-from fullpass.pipeline.authoring.profile.date_formats import Dates, repeating_groups
-from fullpass.pipeline.authoring.rules import rule
 from fullpass.preprocessing.features.label import Task
 
-_GROUPS, _GROUPS_OF_PAIRS = 200, 40
-_ROWS_PER_GROUP, _ROWS_PER_PAIR = 50, 10
+_GROUPS = 200
+"""Most groups of one column: finer quantiles add less than the noise of their means."""
+_FEWEST_GROUPS = 10
+"""Groups of a column of few rows: deciles still show a curve."""
+ROWS_PER_GROUP = 50
+"""Labelled rows per group: the mean of a binary label is then known to about 0.07."""
+_GROUPS_OF_PAIRS = 40
+"""Most groups of each of two columns, so that 20,000 rows have some ten in each of 1,600 pairs."""
+_FEWEST_OF_PAIRS = 5
+"""Groups of each of two columns of few rows."""
+_ROWS_PER_PAIR = 10
+"""Labelled rows per pair of groups: only labels that are told nearly always matter here."""
 _PRIOR_ROWS = 2.0
-FEWEST_ROWS, _FEWEST_OF_CLASS = 50, 10
+"""Rows of the overall mean that are added to each group, so that a group of one row says little."""
+FEWEST_ROWS = 50
+"""Labelled rows below which no strength is measured: chance alone would look strong."""
+_FEWEST_OF_CLASS = 10
+"""Rows of the second largest class, likewise."""
 _LEAK = {"binary": 0.99, "multiclass": 0.98, "regression": 0.98}
+"""Strength from which on `check --data` warns: few honest columns reach it."""
 _GIVEN_AWAY = {"binary": 0.999, "multiclass": 0.998, "regression": 0.998}
-_LEAK_OF_PAIR = {"binary": 0.99, "multiclass": 0.99, "regression": 0.98}
+"""Strength that only the label itself has, under another name."""
 _SUSPECT = {"binary": 0.95, "multiclass": 0.9, "regression": 0.9}
-_LEAST_GAIN, _BEYOND_CHANCE, _CLASSES_COMPARED, _MOST_BENDS = 0.005, 3.0, 5, 6
-_LARGE_ID, _APART, _REPEATS, _ROUND, _USUAL = 1_000, 20, 3, 0.3, (0.01, 0.99)
+"""Strength from which on `init` asks whether the column is known in use."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,11 +96,6 @@ class Strength:
         return self.value >= _LEAK[self.task]
 
     @property
-    def is_leak_of_pair(self) -> bool:
-        """Whether two columns together predict so well; two honest measurements tell classes apart more easily."""
-        return self.value >= _LEAK_OF_PAIR[self.task]
-
-    @property
     def is_suspect(self) -> bool:
         """Whether the column predicts so well that it may be unknown at serving time."""
         return self.value >= _SUSPECT[self.task]
@@ -110,7 +117,7 @@ def strength_of(column: ColumnProfile, target: Target) -> Strength | None:
 
 def most_groups(target: Target) -> int:
     """Returns the number of groups that a column is cut into: 50 labelled rows each, from 10 to 200 groups."""
-    return min(_GROUPS, max(10, int(target.known.sum()) // _ROWS_PER_GROUP))
+    return min(_GROUPS, max(_FEWEST_GROUPS, int(target.known.sum()) // ROWS_PER_GROUP))
 
 
 def strength_of_groups(groups: np.ndarray, target: Target) -> Strength | None:
@@ -120,14 +127,14 @@ def strength_of_groups(groups: np.ndarray, target: Target) -> Strength | None:
         return None
     if target.task == "regression":
         ranks = target.known_ranks
-        error = ((ranks - _cross_fitted(groups, ranks)) ** 2).mean()
+        error = ((ranks - cross_fitted(groups, ranks)) ** 2).mean()
         return _of_r2(1 - float(error / ranks.var())) if ranks.std() > 0 else None
     codes = target.known_codes
     sizes = np.bincount(codes)
     if len(sizes) < 2 or np.sort(sizes)[-2] < _FEWEST_OF_CLASS:
         return None
     if target.task == "binary":
-        return _of_auc(auc(_cross_fitted(groups, codes.astype(float)), codes))
+        return _of_auc(auc(cross_fitted(groups, codes.astype(float)), codes))
     return _accuracy(groups, codes, len(sizes))
 
 
@@ -142,7 +149,7 @@ def strength_of_pair(one: np.ndarray, other: np.ndarray, target: Target) -> Stre
 
 
 def _most_groups_of_pairs(target: Target) -> int:
-    return int(min(_GROUPS_OF_PAIRS, max(5, (target.known.sum() / _ROWS_PER_PAIR) ** 0.5)))
+    return int(min(_GROUPS_OF_PAIRS, max(_FEWEST_OF_PAIRS, (target.known.sum() / _ROWS_PER_PAIR) ** 0.5)))
 
 
 def groups_of(column: ColumnProfile, most: int = _GROUPS) -> np.ndarray | None:
@@ -151,22 +158,22 @@ def groups_of(column: ColumnProfile, most: int = _GROUPS) -> np.ndarray | None:
     if not values.present or column.kind in ("text", "image_path"):
         return None
     if column.kind == "date" and column.dates is not None:
-        return _by_quantile(values.per_row(column.dates.moments), most)
+        return by_quantile(values.per_row(column.dates.moments), most)
     if column.kind == "number" and values.distinct > most:
-        return _by_quantile(values.row_numbers, most)
+        return by_quantile(values.row_numbers, most)
     return np.minimum(values.codes.astype(np.int64) + 1, most)
 
 
-def _cross_fitted(groups: np.ndarray, y: np.ndarray) -> np.ndarray:
+def cross_fitted(groups: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Returns for each row the mean of y in its group, over the other half of the rows; small groups are shrunk."""
     predicted = np.empty(len(y))
-    for fitted, rest in _halves(len(y)):
-        predicted[rest] = _group_means(groups[fitted], y[fitted], groups.max() + 1)[groups[rest]]
+    for fitted, rest in two_halves(len(y)):
+        predicted[rest] = group_means(groups[fitted], y[fitted], groups.max() + 1)[groups[rest]]
     return predicted
 
 
 @lru_cache(maxsize=8)
-def _halves(rows: int) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+def two_halves(rows: int) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
     """Returns a random half of the rows and the other half, as increasing indices, and the same two in reverse.
 
     The halves are the same for each number of rows.
@@ -176,135 +183,14 @@ def _halves(rows: int) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray,
     return (one, other), (other, one)
 
 
-def within_usual(y: np.ndarray) -> np.ndarray:
-    """Returns numbers clipped to their 0.005 and 0.995 quantiles, so that a few far values do not decide."""
-    return np.clip(y, *np.quantile(y, (0.005, 0.995)))
-
-
-def _group_means(groups: np.ndarray, y: np.ndarray, size: int) -> np.ndarray:
+def group_means(groups: np.ndarray, y: np.ndarray, size: int) -> np.ndarray:
     """Returns the mean of y per group, float64 [size], each with two extra rows of the overall mean."""
     sums = np.bincount(groups, weights=y, minlength=size)
     counts = np.bincount(groups, minlength=size)
     return (sums + _PRIOR_ROWS * y.mean()) / (counts + _PRIOR_ROWS)
 
 
-@rule("codes by measurement", otherwise=False)
-def is_better_by_value(column: ColumnProfile, target: Target) -> bool:
-    """Returns whether a number with few distinct values predicts the label better by a mean per value than by a curve.
-
-    The effect of a code (a department, an hour) jumps between values; the effect of an amount rises or falls smoothly.
-    Both are tested on rows that they were not fitted on. The gain must be beyond chance, and at least 0.5 % of the
-    variance.
-    """
-    known, x = _known_numbers(column, target)
-    if known.sum() < _ROWS_PER_GROUP * max(2, column.values.distinct):
-        return False
-    outcomes = outcomes_of(target, known)
-    return any(_is_gain(*_errors_by_curve_and_value(x, y), _LEAST_GAIN * y.var()) for y in outcomes)
-
-
-@rule("ids among numbers", otherwise=False)
-def are_ids(column: ColumnProfile, target: Target) -> bool:
-    """Returns whether large whole numbers that repeat are ids: their order says little about the label.
-
-    Ids lie far apart, which a few far outliers of an amount do not show, and few of them are round, as amounts are.
-    Their order matters if a curve beats the overall mean beyond chance, and explains at least half as much as a mean
-    per value does.
-    """
-    numbers, values = column.numbers, column.values
-    if numbers is None or not numbers.whole or numbers.low < 0 or numbers.high < _LARGE_ID:
-        return False
-    if values.distinct * _REPEATS > values.present or values.share(values.numbers % 10 == 0) > _ROUND:
-        return False
-    known, x = _known_numbers(column, target)
-    if known.sum() < FEWEST_ROWS or np.ptp(np.quantile(x, _USUAL)) < _APART * len(np.unique(x)):
-        return False
-    return not any(_is_ordered(x, y) for y in outcomes_of(target, known))
-
-
-@rule("trend of the label", otherwise=False)
-def has_trend(dates: Dates, column: ColumnProfile, target: Target) -> bool:
-    """Returns whether the label changes over time beyond what month, day of the week and hour explain.
-
-    Means per part are compared with means per part and per period of equally many rows.
-    """
-    moments = column.values.per_row(dates.moments)
-    known = ~np.isnan(moments) & ~np.isnan(target.y)
-    if known.sum() < 2 * _ROWS_PER_GROUP:
-        return False
-    parts = repeating_groups(moments[known])
-    periods = _by_quantile(moments[known], most_groups(target))
-    return any(
-        _is_gain(_errors_by_groups(parts, y), _errors_by_groups([*parts, periods], y), _LEAST_GAIN * y.var())
-        for y in outcomes_of(target, known)
-    )
-
-
-def _errors_by_groups(groupings: Sequence[np.ndarray], y: np.ndarray) -> np.ndarray:
-    """Returns the errors of means per group, fitted one grouping after the other, on the half not fitted on.
-
-    Args:
-        groupings: int64 [rows] each.
-        y: float64 [rows].
-    """
-    errors = np.empty(len(y))
-    for fitted, others in _halves(len(y)):
-        rest = y - y[fitted].mean()
-        for groups in groupings:
-            rest -= _group_means(groups[fitted], rest[fitted], groups.max() + 1)[groups]
-        errors[others] = rest[others]
-    return errors
-
-
-def outcomes_of(target: Target, known: np.ndarray) -> list[np.ndarray]:
-    """Returns the labels of the known rows as numbers to predict: one for each of the five commonest of many classes.
-
-    Returns:
-        float64 [known rows] each; empty for a multilabel.
-    """
-    y = target.y[known]
-    if target.task == "multilabel" or not len(y):
-        return []
-    if target.task == "multiclass":
-        commonest = np.bincount(y.astype(int)).argsort()[::-1][:_CLASSES_COMPARED]
-        return [(y == number).astype(float) for number in commonest]
-    return [within_usual(y) if target.task == "regression" else y]
-
-
-def _known_numbers(column: ColumnProfile, target: Target) -> tuple[np.ndarray, np.ndarray]:
-    """Returns which rows have a number and a label, bool [rows], and their numbers: no rows if they are all equal."""
-    x = column.values.row_numbers
-    known = ~np.isnan(x) & ~np.isnan(target.y)
-    if not known.any() or np.ptp(x[known]) == 0:
-        known = np.zeros(len(x), dtype=bool)
-    return known, x[known]
-
-
-def _is_gain(before: np.ndarray, after: np.ndarray, least: float) -> bool:
-    """Returns whether the squares of errors became smaller, in the mean beyond chance and by at least `least`."""
-    gain = before**2 - after**2
-    return bool(gain.mean() > max(least, _BEYOND_CHANCE * gain.std() / len(gain) ** 0.5))
-
-
-def _is_ordered(x: np.ndarray, y: np.ndarray) -> bool:
-    """Returns whether a curve predicts better than the mean, and explains half as much as a mean per value does."""
-    by_curve, by_value = _errors_by_curve_and_value(x, y)
-    half = (y.var() - (by_value**2).mean()) / 2
-    return _is_gain(y - y.mean(), by_curve, half)
-
-
-def _errors_by_curve_and_value(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the errors of a smooth curve and of a mean per value, on the rows that they were not fitted on."""
-    groups = np.unique(x, return_inverse=True)[1]
-    degree = min(_MOST_BENDS, (groups.max() + 1) // 2)
-    curve = np.polynomial.legendre.legvander(2 * (x - x.min()) / np.ptp(x) - 1, degree)
-    by_curve = np.empty(len(y))
-    for fitted, rest in _halves(len(y)):
-        by_curve[rest] = curve[rest] @ np.linalg.lstsq(curve[fitted], y[fitted], rcond=None)[0]
-    return y - by_curve, y - _cross_fitted(groups, y)
-
-
-def _by_quantile(numbers: np.ndarray, most: int) -> np.ndarray:
+def by_quantile(numbers: np.ndarray, most: int) -> np.ndarray:
     present = ~np.isnan(numbers)
     groups = np.zeros(len(numbers), dtype=np.int64)
     if present.any():

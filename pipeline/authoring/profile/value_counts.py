@@ -1,7 +1,5 @@
 """Counts the distinct values of a column; all profiling uses these counts."""
 
-import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,13 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fullpass.pipeline.authoring.rules import rule
-from fullpass.preprocessing.token_spelling import as_token
 from fullpass.preprocessing.values.arrow_text import as_tokens
 from fullpass.preprocessing.values.convert import read_numbers
-
-_DIGITS = re.compile(r"[+-]?[0-9]{1,40}")
-_FEW_KEPT = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,52 +61,6 @@ class ValueCounts:
     def number_share(self) -> float:
         """Share of present rows that hold a number."""
         return self.share(~np.isnan(self.numbers))
-
-    @cached_property
-    def kept_by_float32(self) -> tuple[int, int]:
-        """How many different numbers the column holds, and as how many a run, whose numbers are float32, reads them.
-
-        Whole numbers differ by all of their digits, also those that a float64 rounds, other numbers by 15 digits: the
-        last ones of 0.30000000000000004 are rounding.
-        """
-        known = np.flatnonzero(~np.isnan(self.numbers)).tolist()
-        exact = {exact_number(self.texts[index], float(self.numbers[index])) for index in known}
-        return len(exact), self._kept
-
-    @cached_property
-    def _kept(self) -> int:
-        with np.errstate(over="ignore"):
-            return len(np.unique(self.numbers[~np.isnan(self.numbers)].astype(np.float32)))
-
-    @property
-    def differ_too_little(self) -> bool:
-        """Whether float32 makes at least half of the different numbers equal others, and leaves few different ones.
-
-        The few say that digits are lost that matter: of positions, amounts and times with many digits thousands of
-        values are left, by which a model tells rows apart as well.
-        """
-        # The exact numbers are counted only where they can matter: that takes many times as long.
-        return 0 < self._kept < min(_FEW_KEPT, self.distinct) and 2 * self._kept <= self.kept_by_float32[0]
-
-    @cached_property
-    def same_numbers(self) -> np.ndarray:
-        """bool [values], whether other digits among the values write the same number, as 1.10, 1.1 and 01.1 do.
-
-        3 and 3.0 do not count, as they are one token (`token_spelling`), nor do signs and exponents.
-        """
-        same = np.zeros(self.distinct, dtype=bool)
-        known = self.numbers[~np.isnan(self.numbers)]
-        if len(np.unique(known)) == len(known):  # Sorting alone is fast.
-            return same
-        _, index, spellings = np.unique(self.numbers, return_inverse=True, return_counts=True)
-        repeated = np.flatnonzero((spellings[index] > 1) & ~np.isnan(self.numbers)).tolist()
-        texts = [self.texts[position] for position in repeated]
-        numbers = [_digits_of(text, self.decimal) for text in texts]
-        tokens = Counter(
-            number for number, _ in {(n, as_token(t, self.decimal)) for n, t in zip(numbers, texts, strict=True)}
-        )
-        same[repeated] = [bool(number) and tokens[number] > 1 for number in numbers]
-        return same
 
     @property
     def row_numbers(self) -> np.ndarray:
@@ -173,38 +120,6 @@ class ValueCounts:
     def examples(self, chosen: np.ndarray, most: int = 3) -> Iterator[str]:
         """Yields the commonest of the values that `chosen`, bool [values], selects."""
         yield from (self.texts[index] for index in np.flatnonzero(chosen)[:most])
-
-
-def exact_number(text: str, number: float) -> float:
-    """Returns the number of a text, given as the nearest float64: a whole one with all digits, others with 15.
-
-    Example:
-        >>> exact_number("9223372036854775811", 9223372036854775808.0), exact_number("0.30000000000000004", 0.1 + 0.2)
-        (9223372036854775811, 0.3)
-    """
-    if _DIGITS.fullmatch(text):
-        return int(text)
-    return number if number % 1 == 0 else float(f"{number:.15g}")
-
-
-def _digits_of(text: str, decimal: str) -> str:
-    """Returns digits, with or without decimals, without the zeros at both ends; "" for any other text."""
-    whole, sign, decimals = text.partition(decimal)
-    if not re.fullmatch("[0-9]+", whole) or (sign and not re.fullmatch("[0-9]+", decimals)):
-        return ""
-    return f"{whole.lstrip('0')}.{decimals.rstrip('0')}"
-
-
-@rule("spellings of one number", otherwise=[])
-def same_number(values: ValueCounts) -> list[str]:
-    """Returns the spellings of one number of `same_numbers`, the commonest first; empty if there is none.
-
-    Example:
-        >>> same_number(count_values(pa.array(["1.9", "1.1", "1.10", "2.0", "2"])))
-        ['1.1', '1.10']
-    """
-    alike = list(values.examples(values.same_numbers, most=values.distinct))
-    return [text for text in alike if _digits_of(text, values.decimal) == _digits_of(alike[0], values.decimal)]
 
 
 def count_values(column: pa.Array, *, decimal: str = ".") -> ValueCounts:

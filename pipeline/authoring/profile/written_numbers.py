@@ -10,16 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fullpass.base.errors import listed
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
 from fullpass.pipeline.authoring.rules import rule
 from fullpass.preprocessing.expressions.number_text import (
     BLANKS,
-    BOUND,
     MINUS,
-    NOTE,
     NUMBER,
-    SPREAD,
     STYLES,
     SUMS,
     decimal_sign,
@@ -36,41 +32,44 @@ _INSIDE = f"[0-9.,'\u2019{BLANKS}]"
 _PARTS = re.compile(rf"([^0-9]*)([0-9](?:{_INSIDE}*[0-9])?(?:[eE][+-]?[0-9]+)?)([^0-9]*)")
 _LOOKS_LIKE = f"^(?:{_PARTS.pattern})$"
 _SHORT = "^[^0-9]{0,20}[0-9].{0,60}$"
-_MARKS = {
-    "text": re.compile("()['\u2019](.*)"),
-    "bound": re.compile(rf"()[{BLANKS}]*{BOUND}(.*)"),
-    "note": re.compile(rf"(.*[0-9].*?)(?:[{BLANKS}]*{NOTE})+([{BLANKS}]*)"),
-    "spread": re.compile(rf"(.*[0-9])[{BLANKS}]*{SPREAD}[{BLANKS}]*[0-9.,]+(.*)"),
-    "no decimals": re.compile(rf"(.*[0-9])[.,][{MINUS}](.*)"),
-    "minus": re.compile(rf"([^({MINUS}]*[0-9])[{BLANKS}]*[{MINUS}]([^0-9{MINUS}]*)"),
-}
-"""Mark of a number -> the cells that have it; the groups are the rest."""
-_IN_EXAMPLE = {"bound": "<", "note": "[1]", "spread": "\u00b10.1", "minus": "-"}
+_MINUS_BEHIND = re.compile(rf"([^({MINUS}]*[0-9])[{BLANKS}]*[{MINUS}]([^0-9{MINUS}]*)")
+"""A number with a minus behind it; the groups are the rest."""
 _NEGATIVE = re.compile(rf"[^0-9]*[{MINUS}(][^0-9]*[0-9].*")
 _FEWEST_MARKED = 2
+"""Rows with a minus behind; a single one is a mistake."""
 _TWO_NUMBERS = r"[0-9][^0-9.]+[0-9]"
-_SOME_PARTS, _MANY_WORDS = 0.05, 0.5
-_DIGITS = re.compile("[0-9]+")
-_BEGINS_WITH_DIGITS = re.compile(r"[^A-Za-z0-9]{0,3}[0-9]")
-_FORMS_SHOWN, _COMMON_FORM, _MOSTLY_DIGITS = 3, 0.05, 0.8
+_SOME_PARTS = 0.05
+"""Share of durations of two parts; else the cells are numbers with one unit."""
+_MANY_WORDS = 0.5
+"""Share of durations that end with a letter."""
 _MULTIPLIER = re.compile(r"([kKmMbBtT])[nN]?([^A-Za-z]*)")
 _NO_UNIT = re.compile(rf"^[.,]|['\\{MINUS}]")
 """What a unit does not hold: it is no ending of a file name, and fits into an example."""
 _ALONE_A_UNIT = frozenset("mbt")
 """Letters that are a unit (metre, byte, tonne) if no other multiplier is in the column."""
 _FEWEST_WITH_UNIT = 10
-_UNIT = re.compile(r"(?!(?:st|nd|rd|th)$)[^\W\d_]{1,8}|%")
-"""A unit, and no ordinal."""
-_RARE_UNIT, _MOST_UNITS = 0.01, 6
+"""Different numbers with a unit; fewer, such as 5 kg and 10 kg, are names."""
 _SEPARATORS = ("|", ";", ",", " ")
 _FEWEST_ROWS = 50
+"""Rows from which on the parts of cells are compared."""
 _LOOKED_AT = 5000
+"""Values whose parts are compared."""
+_COMMON_WIDTH = 0.05
+"""Share of rows with a number of parts that is common."""
+_FEWEST_REPEATS = 5
+"""Mean rows of each part of a list."""
+_MOST_WORDS = 3
+"""Mean words of each part of a list; sentences have more."""
+_TWINS = 0.2
+"""Share of the pairs of equal parts that chance would give, from which on pairs are decimals."""
 _CODES = re.compile(r"[A-Za-z]?\d+[A-Za-z]?( [A-Za-z]?\d+[A-Za-z]?)*", re.ASCII)
 """Cells that a blank may separate; it also separates words."""
 _BEFORE, _BEHIND = re.compile(r"^[^0-9]+"), re.compile(r"(\.[0-9]+)?[^0-9]*$")
 _NUMBER = re.compile(NUMBER)
 _ENOUGH = 5
+"""Equal pairs that chance would give, from which on their absence says something."""
 _MOSTLY = 0.95
+"""Share of the rows that fit the way in which numbers are written."""
 
 Cells = Sequence[Sequence[str]]
 
@@ -103,17 +102,15 @@ def find_written(values: ValueCounts, *, enough: float = _MOSTLY) -> WrittenNumb
     texts = pa.array(values.texts, pa.string())
     if not values.distinct or _share(values, texts, _SHORT) < enough:
         return None
-    bare, marks = _without_marks(values)
+    bare, minus = _with_minus_before(values)
     if _share(values, pa.array(bare.texts, pa.string()), _LOOKS_LIKE) < enough or list_separator(bare) is not None:
         return None
     signs = _signs(bare)
     if signs is None:
         return None
     before, after = signs
-    before, between = marks.get("bound", "") + before, marks.get("spread", "") + marks.get("minus", "")
-    after += marks.get("note", "")
-    styles = _styles(bare, pa.array(bare.texts, pa.string()))
-    likes = {style: f"{before}{style}{between}{after}" for style in styles}
+    styles = STYLES if values.decimal == "." else [style for style in STYLES if style[-2] == ","]
+    likes = {style: f"{before}{style}{minus}{after}" for style in styles}
     shares = {style: _share(values, texts, f"^{number_text(like).pattern}$") for style, like in likes.items()}
     if shares.get("1234.5", 0.0) >= _MOSTLY:
         shares = {style: share for style, share in shares.items() if style[-2] == "." or _has_groups(values, style)}
@@ -129,13 +126,8 @@ def find_form(values: ValueCounts, *, enough: float = _MOSTLY) -> WrittenNumbers
 
 
 @rule("durations and lengths")
-def find_sums(values: ValueCounts, *, enough: float = _MOSTLY, is_duration: bool = False) -> WrittenNumbers | None:
-    """Returns how durations, or feet and inches, are written; None if fewer than `enough` of the rows hold such.
-
-    Args:
-        enough: Share of the rows.
-        is_duration: Whether the column's name says that it holds durations: then 1:50 is one, and no time of a day.
-    """
+def find_sums(values: ValueCounts, *, enough: float = _MOSTLY) -> WrittenNumbers | None:
+    """Returns how durations, or feet and inches, are written; None if fewer than `enough` of the rows hold such."""
     texts = pa.array(values.texts, pa.string())
     if not values.distinct or _share(values, texts, _SHORT) < enough:
         return None
@@ -143,70 +135,20 @@ def find_sums(values: ValueCounts, *, enough: float = _MOSTLY, is_duration: bool
         if _share(values, texts, f"^{number_text(like).pattern}$") < enough:
             continue
         several, words = _share(values, texts, _TWO_NUMBERS), _share(values, texts, "[^0-9]$")
-        if _share(values, texts, "[A-Za-z]{2}") >= _MANY_WORDS:
-            several = max(several, _share_of_second_word(values))
-        if (several >= _SOME_PARTS or like.startswith("P")) and (words >= _MANY_WORDS or is_duration or ":" in like):
+        if several >= _SOME_PARTS and (words >= _MANY_WORDS or ":" in like):
             return WrittenNumbers(like, read_written(values.texts, like))
     return None
 
 
-def _share_of_second_word(values: ValueCounts) -> float:
-    """Returns the share of rows with the second most frequent word behind a number, by its first letter."""
-    words = Counter[str]()
-    for text, rows in zip(values.texts, values.counts.tolist(), strict=True):
-        words["".join(c for c in text.lower() if c.isalpha())[:1]] += rows
-    return words.most_common(2)[1][1] / values.present if len(words) > 1 else 0.0
-
-
-@rule("forms of digits", otherwise="")
-def number_forms(values: ValueCounts) -> str:
-    """Returns the three most frequent forms of cells that are mostly digits and a mark, with 9 for digits; else ""."""
-    texts, weights = values.texts[:_LOOKED_AT], values.counts[:_LOOKED_AT]
-    forms, fitting = Counter[str](), 0
-    for text, rows in zip(texts, weights.tolist(), strict=True):
-        if _BEGINS_WITH_DIGITS.match(text) and 2 * sum(c.isdigit() for c in text) >= len("".join(text.split())):
-            fitting += rows
-            forms[_DIGITS.sub("9", text)] += rows
-    total = int(weights.sum())
-    common = [(form, rows / total) for form, rows in forms.most_common(_FORMS_SHOWN)]
-    if fitting < _MOSTLY_DIGITS * total or not any(s >= _COMMON_FORM for form, s in common if form != "9"):
-        return ""
-    return ", ".join(f"{form} ({share:.0%})" for form, share in common)
-
-
-def _without_marks(values: ValueCounts) -> tuple[ValueCounts, dict[str, str]]:
-    """Returns the values without bounds, notes, uncertainties and minus signs behind them, and the marks of an example.
-
-    A mark of a single row stays, and so does a minus behind a number if more numbers have one before it.
-    """
-    marks: dict[str, str] = {}
-    for name, pattern in _MARKS.items():
-        rests = [match[1] + match[2] if (match := pattern.fullmatch(text)) else None for text in values.texts]
-        has_mark = np.array([rest is not None for rest in rests], dtype=bool)
-        rows = values.counts[has_mark].sum()
-        before = values.counts[values.where(lambda text: _NEGATIVE.fullmatch(text) is not None)].sum()
-        if rows < _FEWEST_MARKED or (name == "minus" and before >= rows):
-            continue
-        if name in ("bound", "note", "spread") and values.distinct < _FEWEST_WITH_UNIT:  # <=50K and >50K are classes
-            continue
-        texts = tuple(text if rest is None else rest for text, rest in zip(values.texts, rests, strict=True))
-        values = replace(values, texts=texts)
-        if name in _IN_EXAMPLE:
-            marks[name] = _IN_EXAMPLE[name]
-    return values, marks
-
-
-def _styles(values: ValueCounts, texts: pa.Array) -> list[str]:
-    """Returns the styles to try: no decimal comma if nearly every comma stands before a group of three digits."""
-    if values.decimal == ",":
-        return [style for style in STYLES if style[-2] == ","]
-    commas = pc.match_substring(texts, ",").to_numpy(zero_copy_only=False)
-    groups = r"^[^0-9,]*[1-9][0-9]{0,2}(,[0-9]{2,3})*,[0-9]{3}([^0-9,].*)?$"
-    grouped = pc.match_substring_regex(texts, groups).to_numpy(zero_copy_only=False)
-    rows = values.counts[commas].sum()
-    if rows and values.counts[commas & grouped].sum() >= _MOSTLY * rows:
-        return [style for style in STYLES if style[-2] == "."]
-    return list(STYLES)
+def _with_minus_before(values: ValueCounts) -> tuple[ValueCounts, str]:
+    """Returns the values without a minus behind them, and the minus of an example; "" if more stand before a number."""
+    rests = [match[1] + match[2] if (match := _MINUS_BEHIND.fullmatch(text)) else None for text in values.texts]
+    behind = values.counts[np.array([rest is not None for rest in rests], dtype=bool)].sum()
+    before = values.counts[values.where(lambda text: _NEGATIVE.fullmatch(text) is not None)].sum()
+    if behind < _FEWEST_MARKED or before >= behind:
+        return values, ""
+    texts = tuple(text if rest is None else rest for text, rest in zip(values.texts, rests, strict=True))
+    return replace(values, texts=texts), "-"
 
 
 def _has_groups(values: ValueCounts, style: str) -> bool:
@@ -230,8 +172,6 @@ def _signs(values: ValueCounts) -> tuple[str, str] | None:
     after = multiplier or max(tails.keys() - {""}, key=lambda tail: tails[tail], default="")
     if multiplier or after in ("", "+"):
         return before, after
-    if _is_currency(after):
-        return before, f" {after}"
     if (
         _NO_UNIT.search(after)
         or tails[after] < _MOSTLY * whole
@@ -248,24 +188,6 @@ def _parts(values: ValueCounts) -> Iterator[tuple[str, str, str, int]]:
             head = match.group(1).strip(f"{BLANKS}+(" + MINUS.replace("\\", ""))
             head = head if head in _CURRENCIES else head.rstrip(".,")
             yield head, match.group(2), match.group(3).strip(f"{BLANKS})"), rows
-
-
-@rule("several units", otherwise="")
-def several_units(values: ValueCounts) -> str:
-    """Returns the units or currencies of numbers, for people, if they differ between cells; else ""."""
-    units = Counter[str]()
-    for head, _, tail, rows in _parts(values):
-        units[head or tail] += rows
-        if head and not _is_currency(head):
-            return ""
-    rare = _RARE_UNIT * units.total()
-    common = [unit for unit, rows in units.most_common() if rows >= rare]
-    named = all(not unit or _is_currency(unit) or _UNIT.fullmatch(unit) for unit in common)
-    is_code = all(len(unit) < 2 and not _is_currency(unit) for unit in common)  # 12A is a seat
-    are_few = 1 < len(common) <= _MOST_UNITS and units.total() >= _MOSTLY * values.counts[:_LOOKED_AT].sum()
-    if not are_few or not named or is_code or values.distinct < _FEWEST_WITH_UNIT:
-        return ""
-    return listed([unit or "none" for unit in common])
 
 
 @rule("K for thousands", otherwise="")
@@ -333,7 +255,7 @@ def _differ(cells: Cells, weights: np.ndarray) -> bool:
     widths = Counter[int]()
     for cell, weight in zip(cells, weights.tolist(), strict=True):
         widths[len(cell)] += weight
-    common = [width for width, rows in widths.items() if rows >= 0.05 * weights.sum()]
+    common = [width for width, rows in widths.items() if rows >= _COMMON_WIDTH * weights.sum()]
     return len(common) > 1 and max(common) > 1
 
 
@@ -343,7 +265,7 @@ def _repeat(cells: Cells, weights: np.ndarray) -> bool:
         for token in cell:
             tokens[token] += weight
     words = sum(len(token.split()) for token in tokens) / len(tokens)
-    return len(tokens) < len(cells) and tokens.total() / len(tokens) >= 5 and words <= 3
+    return len(tokens) < len(cells) and tokens.total() / len(tokens) >= _FEWEST_REPEATS and words <= _MOST_WORDS
 
 
 def _are_numbers(cells: Cells, weights: np.ndarray, separator: str) -> bool:
@@ -374,7 +296,7 @@ def _have_decimals(cells: Cells, several: Sequence[tuple[Sequence[str], int]], r
         return True
     expected = sum(heads[token] * tails[token] for token in heads) / rows
     if expected >= _ENOUGH:
-        return _rows(several, lambda cell: cell[0] == cell[1]) > 0.2 * expected
+        return _rows(several, lambda cell: cell[0] == cell[1]) > _TWINS * expected
     return not tails.keys() <= heads.keys() | {cell[0] for cell in cells if len(cell) == 1}
 
 

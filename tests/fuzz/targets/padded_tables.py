@@ -10,13 +10,6 @@ from fullpass.pipeline.authoring.profile.detect_source import infer_source
 from fullpass.pipeline.authoring.profile.sample import read_sample
 
 TITLES = ("Students of the year by state", "Report, second quarter", "Sales of May (in thousand)", "Table 3: rents")
-REMARKS = (("Year:", "2020"), ("Unit:", "kg"), ("Made by:", "the office"))
-NOTES = (
-    "Source: the ministry",
-    "* preliminary, as of May",
-    "Note: 2020 is estimated",
-    "All figures by the office; no warranty",
-)
 TOTALS = ("Total", "Sum", "Grand total", "Average")
 KINDS = {
     "number": lambda rng: f"{rng.uniform(0, 900):.2f}",
@@ -29,29 +22,24 @@ KINDS = {
 
 def lines_of(rng: random.Random, kinds: list[str], rows: list[list[str]]) -> list[list[str]]:
     """Returns the cells of all lines of a file: those above the header, the header, the rows, and those below."""
-    width = len(kinds)
     above = [[rng.choice(TITLES)] for _ in range(rng.randint(0, 2))]
-    if above and width > 2 and rng.random() < 0.5:
-        above += rng.sample(REMARKS, rng.randint(1, 2))
     above = [line for one in above for line in (one, *[[]] * rng.choice((0, 0, 1)))]
     if rng.random() < 0.2:
         above = [[], *above]
     totals = [rng.choice(TOTALS), *[rng.choice(("", "1234.5")) for _ in kinds[2:]], "77"]
-    notes = rng.sample(NOTES, rng.randint(0, 2))
-    below = [*([totals] if rng.random() < 0.5 else []), *([[]] if rng.random() < 0.5 else []), *([n] for n in notes)]
+    below = [*([totals] if rng.random() < 0.5 else []), *([[]] if rng.random() < 0.5 else [])]
     return [*above, [f"{kind}_{i}" for i, kind in enumerate(kinds)], *rows, *below]
 
 
 def text_of(rng: random.Random, lines: list[list[str]], width: int) -> str:
     """Returns the text of a file; each line that is shorter than a row is filled with empty cells, in part or not."""
     separator, end = rng.choice(",;\t"), rng.choice(("\n", "\r\n"))
-    margin, padding = rng.choice((0, 0, 0, 1)), rng.choice(("all", "none", "some"))
+    padding = rng.choice(("all", "none", "some"))
     written = io.StringIO()
     writer = csv.writer(written, delimiter=separator, lineterminator=end)
     for line in lines:
         most = width if padding == "all" else rng.randint(len(line), width) if padding == "some" else len(line)
         cells = [*line, *[""] * (max(len(line), most) - len(line))]
-        cells = [*[""] * margin, *cells]
         writer.writerow(cells if len(cells) > 1 or any(cells) else [])  # else quotes show that a cell is there
     return written.getvalue()
 

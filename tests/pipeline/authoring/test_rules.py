@@ -35,3 +35,12 @@ def test_a_marked_function_is_the_function_itself():
         return len(text)
 
     assert rules.rule("slices", otherwise=0)(length) is length
+
+
+def test_every_rule_has_a_reason_and_a_file_in_the_docs():
+    rows = [
+        f"| {name} | {one.why} | {one.needed_by} |".replace("action|drama", "action\\|drama")
+        for name, one in rules.RULES.items()
+    ]
+    assert all(one.why and one.needed_by for one in rules.RULES.values())
+    assert "\n".join(rows) in (REPOSITORY / "docs" / "init.md").read_text(encoding="utf-8")

@@ -1,7 +1,6 @@
 """`init` and `check --data` on images: folders of classes, a CSV file of paths, and what is broken among them."""
 
 import csv
-import io
 
 import numpy as np
 import pyarrow as pa
@@ -53,23 +52,6 @@ def test_folders_of_splits_and_large_pictures_in_colour(tmp_path):
     assert found["data"]["source"]["path"] == {"train": "photos/train", "eval": "photos/test"}
     assert found["features"]["image"] == {"type": "image", "size": [64, 128]}
     assert found["training"] == {"time": "15m"}
-
-
-@pytest.mark.integration
-def test_many_pixels_get_a_network_that_is_faster(tmp_path):
-    pixels = np.random.default_rng(1).integers(0, 255, (10, 100, 100), dtype=np.uint8)
-    cells = []
-    for image in pixels:
-        file = io.BytesIO()
-        Image.fromarray(image).save(file, "PNG")
-        cells.append(file.getvalue())
-    for rows in (250, 350):
-        table = pa.table({"image": pa.array(cells * (rows // 10), pa.binary()), "label": ["a", "b"] * (rows // 2)})
-        pa.parquet.write_table(table, tmp_path / "rows.parquet")
-        found = written(tmp_path / "rows.parquet", tmp_path, label="label")
-        assert ("encoder" in found["features"]["image"]) == (rows == 350)
-        (tmp_path / "p.yaml").unlink()
-    assert found["features"]["image"]["encoder"] == {"cnn": {"stride": 2}}
 
 
 def test_a_csv_file_of_paths_beside_numbers(tmp_path):

@@ -73,7 +73,6 @@ def test_what_a_run_would_refuse_is_left_out(tmp_path, random, monkeypatch):
         ("train.csv", "test.csv", "train.csv"),
         ("titanic_train.csv", "titanic_test.csv", "."),
         ("labeled.csv", "new.csv", "labeled.csv"),
-        ("train/part-0.csv", "test/part-0.csv", "train"),
         ("train.jsonl", "test.jsonl", "train.jsonl"),
     ],
 )
@@ -93,14 +92,13 @@ def test_the_label_is_the_column_that_the_rows_to_predict_lack(tmp_path, random,
 
 
 def test_columns_that_the_rows_to_predict_lack_are_no_features(tmp_path, random):
-    """As in bike sharing: test lacks casual, registered and count, and the submission names count."""
+    """As in bike sharing: test lacks casual, registered and count."""
     casual, registered = random.poisson(20, ROWS), random.poisson(90, ROWS)
     known = {"day": range(ROWS), "heat": random.normal(size=ROWS), "wind": random.normal(size=ROWS)}
     known |= {"rain": random.normal(size=ROWS)}
     write(tmp_path / "train.csv", {**known, "casual": casual, "registered": registered, "count": casual + registered})
     write(tmp_path / "test.csv", known)
-    write(tmp_path / "sampleSubmission.csv", {"day": range(ROWS), "count": [0] * ROWS})
-    text = init(str(tmp_path / "train.csv"), output=str(tmp_path / "p.yaml")).text
+    text = init(str(tmp_path / "train.csv"), output=str(tmp_path / "p.yaml"), label="count").text
     config = load(tmp_path / "p.yaml").config
     assert config.label.name == "count" and set(config.features) == {"heat", "wind", "rain"}
     assert "# test.csv lacks it, like the label" in text

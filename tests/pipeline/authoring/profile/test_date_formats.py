@@ -1,7 +1,6 @@
 import re
 from datetime import UTC, datetime
 
-import numpy as np
 import pytest
 
 from fullpass.pipeline.authoring.profile.date_formats import (
@@ -9,8 +8,6 @@ from fullpass.pipeline.authoring.profile.date_formats import (
     differing_parts,
     find_dates,
     formats_of,
-    mixed_formats,
-    placeholder_dates,
 )
 from fullpass.preprocessing.dates.date_format import compile_format
 from tests.pipeline.authoring.tables import values_of
@@ -70,20 +67,6 @@ def test_numbers_are_seconds_only_where_the_name_speaks_of_time():
     assert find([s + "000" for s in seconds], "created_at").format == "epoch_millis"
 
 
-@pytest.mark.parametrize(("unit", "format"), [(1, "epoch_seconds"), (1000, "epoch_millis")])
-def test_times_before_1970_are_dates_if_they_span_years(unit, format):
-    born = [datetime(year, 5, 17, tzinfo=UTC).timestamp() for year in (1948, 1969, 1971, 1985)]
-    found = find([f"{unit * moment:.0f}" for moment in born], "birth_date")
-    assert found.format == format and sorted(found.moments) == born
-    assert find([f"{unit * seconds}" for seconds in (-86_400, -300, 0, 7_200)], "arrival_time") is None
-    assert find([f"{unit * moment:.0f}" for moment in (-3e9, *born)], "birth_date") is None  # 1874
-
-
-def test_the_order_of_day_and_month_may_be_ambiguous():
-    assert find(["01/02/2013", "03/04/2013"]).ambiguous == "%m/%d/%Y"
-    assert find(["01/02/2013", "13/04/2013"]).ambiguous is None
-
-
 def test_one_cell_in_twenty_may_be_no_date():
     found = find(["2013-01-01"] * 97 + ["soon"] * 3)
     assert (found.format, found.share) == ("iso", 0.97)
@@ -106,44 +89,3 @@ def test_one_cell_in_twenty_may_be_no_date():
 )
 def test_a_date_has_the_parts_that_differ_between_rows(texts, parts):
     assert differing_parts(find(texts)) == parts
-
-
-ISO_DAYS = [f"{day}" for day in np.arange("2020-01-01", "2020-10-07", dtype="datetime64[D]")]
-OTHER_DAYS = [f"{day[8:]}/{day[5:7]}/{day[:4]}" for day in ISO_DAYS]
-
-
-@pytest.mark.parametrize(
-    ("texts", "mixed"),
-    [
-        (ISO_DAYS[:210] + OTHER_DAYS[210:], "iso in 75% of rows, %d/%m/%Y in 25%"),
-        (ISO_DAYS[:70] + OTHER_DAYS[70:], "%d/%m/%Y in 75% of rows, iso in 25%"),
-        (ISO_DAYS[:210] + ["soon"] * 70, ""),
-        ([f"room {i}" for i in range(280)], ""),
-        ([f"{i % 31 + 1}/{i % 12 + 1}" for i in range(280)], ""),
-    ],
-)
-def test_a_column_of_two_date_formats_is_told(texts, mixed):
-    assert mixed_formats(values_of(texts)) == mixed
-
-
-DAYS = [f"20{year}-0{month}-1{day}" for year in range(10, 20) for month in range(1, 9) for day in range(9)]
-BIRTHS = [f"1{day}.0{month}.19{year}" for year in range(20, 90) for month in (1, 5, 9) for day in range(9)]
-
-
-@pytest.mark.parametrize(
-    ("texts", "found"),
-    [
-        ([*DAYS, "9999-12-31"], ("9999-12-31",)),
-        ([*DAYS, "9999-12-31 23:59:59"], ("9999-12-31 23:59:59",)),
-        ([*DAYS, "0001-01-01", *["9999-12-31"] * 900], ("9999-12-31", "0001-01-01")),
-        ([*DAYS, *["2099-12-31"] * 9], ("2099-12-31",)),
-        ([*DAYS, "2099-12-31"], ()),  # one row may be a date
-        ([*BIRTHS, *["01.01.1900"] * 30], ("01.01.1900",)),
-        ([*BIRTHS, *["01.01.1970"] * 30], ()),  # among the others
-        ([f"19{year:02}-0{month}-01" for year in range(100) for month in range(1, 9)] + ["1900-01-01"] * 9, ()),
-        (["9999-12-31"] * 9 + ["2020-01-01"] * 9, ()),  # no other dates to tell by
-        (["9999", "1", "2", "3", "4"] * 9, ()),
-    ],
-)
-def test_days_that_programs_write_for_no_date_are_placeholders(texts, found):
-    assert placeholder_dates(values_of(texts), "when") == found

@@ -26,7 +26,7 @@ def test_the_separator_is_found(text, separator):
     assert guess(text).separator == separator
 
 
-@pytest.mark.parametrize("text", ["", "\n\n", "one\ntwo\n", "a", "a    1   2\nbb  10  20\nccc 3   4\n"])
+@pytest.mark.parametrize("text", ["", "\n\n", "one\ntwo\n", "a"])
 def test_text_of_one_column_is_no_csv(text):
     assert guess(text) is None
 
@@ -38,7 +38,6 @@ def test_text_of_one_column_is_no_csv(text):
         ("9,x,5\n8,y,4\n", ("column_1", "column_2", "column_3")),
         ("carrier,name\n9E,Endeavor\nAA,American\n", None),
         ("ham,Go on\nspam,Win now\nham,Ok\n", ("column_1", "column_2")),
-        ("0,1,2,3\n5,6,7,8\n9,1,2,3\n", None),
         ("a,b\n", None),
         (",a,b\n0,5,6\n1,7,8\n", None),
         ("2020-01-01,x\n2020-01-02,y\n", ("column_1", "column_2")),
@@ -95,14 +94,13 @@ NUMBERS = "7,Yes,5,6,7\n8,No,4,3,2\n9,Yes,1,2,3\n10,No,2,2,1\n11,No,5,2,1\n"
     ("second", "rows"),
     [
         (",Response,one,two,three", 2),
-        (",Yes,one,two,three", 2),  # occurs below
-        ("2020,Response,one,two,three", 2),
-        ("2020,Yes,one,two,three", 1),
+        (",Yes,one,two,three", 1),  # occurs below
+        ("2020,Response,one,two,three", 1),
         ("6,Yes,one,two,3", 1),
         (",Yes,one,two,", 1),
     ],
 )
-def test_one_cell_of_a_further_header_line_may_look_like_a_value(second, rows):
+def test_no_cell_of_a_further_header_line_looks_like_a_value(second, rows):
     assert guess(f"id,fan,rank,rank2,rank3\n{second}\n{NUMBERS}").header_rows == rows
 
 

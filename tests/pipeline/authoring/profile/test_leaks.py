@@ -30,8 +30,6 @@ def classes(names=NAMES):
     [
         ([f"{int(RANDOM.integers(1900, 2014))}{'FAIL' if y else 'PASS'}" for y in Y], HOLDS),
         ([f"run {int(RANDOM.integers(0, 999))}, {'Failed' if y else 'passed'}" for y in Y], HOLDS),
-        ([f"{'C' if y else ''}{536_000 + i // 2}" for i, y in enumerate(Y)], "by how it begins"),
-        ([f"{int(RANDOM.integers(0, 500))}-{y}" for y in Y], "by how it ends"),
         ([f"order {i} came late by {i * 7} days" if y else None for i, y in enumerate(Y)], "by whether it is missing"),
         ([i * 1.5 if y else None for i, y in enumerate(Y)], "by whether it is missing"),
         (["yes" if y else "NO" for y in Y], "alone"),

@@ -2,14 +2,12 @@ import numpy as np
 import pytest
 
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile
+from fullpass.pipeline.authoring.profile.effects import has_trend, is_better_by_value
 from fullpass.pipeline.authoring.profile.number_profile import profile_numbers
 from fullpass.pipeline.authoring.profile.strength import (
     Target,
-    are_ids,
     groups_for_pairs,
     groups_of,
-    has_trend,
-    is_better_by_value,
     strength_of,
     strength_of_groups,
     strength_of_pair,
@@ -109,26 +107,6 @@ def test_codes_jump_from_value_to_value_and_amounts_do_not(random):
     assert is_better_by_value(number("code", code.astype(float)), target)
     assert not is_better_by_value(number("amount", amount.astype(float)), target)
     assert not is_better_by_value(number("noise", random.integers(0, 12, ROWS).astype(float)), target)
-
-
-def test_large_numbers_whose_order_says_nothing_are_ids(random):
-    """Each of 150 ids has an effect of its own. Sizes have a smooth effect; prices are round, counts lie together, but
-    for a few of them.
-    """
-    which = random.integers(0, 150, ROWS)
-    ids = random.choice(300_000, 150, replace=False)[which]
-    sizes = np.sort(random.choice(300_000, 150, replace=False))[which]
-    y = random.normal(size=150)[which] + random.normal(size=ROWS)
-    of_size = Target("regression", sizes / 50_000 + random.normal(size=ROWS))
-    assert are_ids(number("a", ids), Target("regression", y))
-    assert are_ids(number("a", ids), Target("binary", (y > 0).astype(float)))
-    assert are_ids(number("a", ids), Target("multiclass", np.digitize(y, [-1, 1]).astype(float)))
-    assert not are_ids(number("a", sizes), of_size)
-    assert not are_ids(number("a", ids // 100 * 100), Target("regression", y))
-    assert not are_ids(number("a", 1000 + which), Target("regression", y))
-    assert not are_ids(number("a", np.where(which < 1, 300_000, 1000 + which)), Target("regression", y))
-    assert not are_ids(number("a", ids + 0.5), Target("regression", y))
-    assert not are_ids(number("a", np.arange(ROWS) * 50), Target("regression", y))
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])

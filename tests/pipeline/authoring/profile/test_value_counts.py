@@ -80,23 +80,3 @@ def test_many_rows_at_once_read_as_one_by_one(decimal):
     at_once, bad = read_numbers(pa.array(texts, pa.string()), missing=["?"], decimal=decimal)
     np.testing.assert_allclose(at_once, by_value.row_numbers)
     assert bad.sum() == int(by_value.counts[np.isnan(by_value.numbers)].sum()) - texts.count("nan")  # that is missing
-
-
-def test_numbers_that_float32_makes_equal_are_counted():
-    """NumPy: near 2**63 float32 numbers are 2**40 apart, near 1.7e9 128, near 8.5 2**-20."""
-    days = [1_700_000_000 + 5 * n for n in range(17_280)]
-    assert values([str(2**63 + 3 * n) for n in range(300)]).kept_by_float32 == (300, 1)
-    for numbers, too_little in (
-        ([2**63 + 3 * n for n in range(300)], True),
-        ([-(2**53) - n for n in range(300)], True),
-        ([1_700_000_000 + n for n in range(3600)], True),
-        ([1_700_000_000.25 + n for n in range(3600)], True),
-        (days, False),  # Of a day, 675 are left.
-        ([n / 10 + error for n in range(100) for error in (0, 1e-17, 3e-16)], False),
-        ((8.5 + np.random.default_rng(0).random(5000) / 1000).tolist(), False),
-        ([2**24, 2**24 + 2], False),
-        ([2**24, 2**24 + 1], True),
-        ([0.1, 0.1 + 1e-17, 3e38, 1e300], False),
-        ([], False),
-    ):
-        assert values([str(number) for number in numbers]).differ_too_little == too_little, numbers[:3]
