@@ -34,8 +34,13 @@ if TYPE_CHECKING:
     from fullpass.trainer.trees.grow_trees import Grown
 
 EVAL_BATCH = 4096
+"""Rows of a batch of evaluation at most; it needs no memory for gradients."""
 _BLEND_ROWS = 20_000
-_EVAL_PIXELS, _EVAL_BYTES = 4 << 20, 8 << 20
+"""Validation rows that choose the share of each of several models at most: a bound of the time."""
+_EVAL_PIXELS = 4 << 20
+"""Pixels of a batch of evaluation at most, twice those of a batch of training."""
+_EVAL_BYTES = 8 << 20
+"""Bytes of its rows with their padding at most."""
 
 _Epochs = list[tuple[int, dict[str, float]]]
 """The numbers of epochs, with their metrics."""

@@ -11,6 +11,8 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+NOT_NEXT = 1 - 1e-12
+"""Factor of ranks: the rounding of a product must not move a rank to the next value."""
 ATOMS = 1000
 """Largest number of values that a distribution keeps."""
 
@@ -95,7 +97,7 @@ def number_distribution(values: np.ndarray, below: np.ndarray, missing: float) -
     last = np.append(np.flatnonzero(np.diff(values) > 0), len(values) - 1)
     values, below = values[last], below[last]
     if len(values) > ATOMS:
-        kept = np.unique(np.searchsorted(below, below[-1] * np.arange(1, ATOMS + 1) / ATOMS * (1 - 1e-12)))
+        kept = np.unique(np.searchsorted(below, below[-1] * np.arange(1, ATOMS + 1) / ATOMS * NOT_NEXT))
         values, below = values[kept], below[kept]
     counts = np.diff(below, prepend=0.0)
     return Distribution("number", tuple(values.tolist()), tuple(counts.tolist()), 0.0, missing)

@@ -19,7 +19,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from fullpass.components.data_gate.distribution import Distribution
+from fullpass.components.data_gate.distribution import NOT_NEXT, Distribution
 
 BINS = 20
 """Number of ranges that numbers are cut into. Each holds about the same number of rows of the earlier data."""
@@ -173,7 +173,7 @@ def _edges(values: np.ndarray, counts: np.ndarray, *, present: float) -> np.ndar
     if ranges < 2:
         return np.array([])
     below = np.cumsum(counts)
-    at = np.searchsorted(below, below[-1] * np.arange(1, ranges) / ranges * (1 - 1e-12))
+    at = np.searchsorted(below, below[-1] * np.arange(1, ranges) / ranges * NOT_NEXT)
     return np.unique(values[at[at < len(values) - 1]])
 
 

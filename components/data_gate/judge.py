@@ -16,6 +16,8 @@ _SEASONS = {"day": 7, "hour": 24}
 """Span unit -> length of a season, in spans. If the newest span differs from the previous span and does not differ from
 the span one season earlier, the change is reported only if the newest span also differs from the window."""
 _OF_DISTRIBUTIONS = ("drift", "label", "missing")
+_LEAST_SHOWN = 0.001
+"""Smallest difference by chance that a finding names, as findings show three digits."""
 _POISSON = 4.0
 """Deviation of a row count, in standard deviations, that is attributed to chance."""
 
@@ -186,7 +188,7 @@ def _drift(one: Series, c: ComparedSeries, config: GatesConfig) -> Iterator[Gate
     if c.over <= 1:
         return
     exceeded = [
-        f"{name} {value:.3f}, over {limit:g}" + (f" plus {chance:.3f} by chance" if chance >= 0.001 else "")
+        f"{name} {value:.3f}, over {limit:g}" + (f" plus {chance:.3f} by chance" if chance >= _LEAST_SHOWN else "")
         for name, value, limit, chance in (
             ("Jensen-Shannon", d.js, c.js_limit, d.js_chance),
             ("L-infinity", d.linf, c.linf_limit, d.linf_chance),
@@ -236,7 +238,7 @@ def _missing(
             f"{one.column}: {q:.1%} of values missing, {p:.1%} in {against}; a change of over {limit:.1%} plus "
             f"{chance:.1%} by chance."
         )
-        yield GateFinding("missing", one.column, config.missing.policy, text, change / max(limit, 1e-3))
+        yield GateFinding("missing", one.column, config.missing.policy, text, change / max(limit, _LEAST_SHOWN))
 
 
 def _rows(newest: SpanSummary, before: Sequence[SpanSummary], config: GatesConfig) -> Iterator[GateFinding]:

@@ -26,6 +26,8 @@ _BATCH_CALLS = 5
 """Calls with many rows that are measured."""
 _ENOUGH_SECONDS = 1.0
 """A slow model answers fewer calls, until they have taken this long."""
+_TOLERANCE = 1e-5
+"""Relative difference of two signatures at most; float32 has 7 digits, and their graphs sum in different orders."""
 _BATCH_ROWS = 1000
 """Rows of such a call at most."""
 _BATCH_BYTES = 32 << 20
@@ -136,7 +138,7 @@ def _check_answers(answers: Mapping[str, list[Any]], rows: int) -> None:
 def _check_equal(left: Mapping[str, list[Any]], right: Mapping[str, list[Any]]) -> None:
     for name, values in left.items():
         pairs = zip(_numbers(values), _numbers(right[name]), strict=True)
-        if any(abs(a - b) > 1e-5 * max(1.0, abs(a)) for a, b in pairs):
+        if any(abs(a - b) > _TOLERANCE * max(1.0, abs(a)) for a, b in pairs):
             raise ValueError(f"serving_raw and serving_default differ in {name!r}: {values} and {right[name]}")
 
 

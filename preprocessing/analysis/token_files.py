@@ -29,6 +29,7 @@ READ_BYTES = 32 << 20
 """Neighboring buckets are read together up to this total size over all files; a larger bucket is read alone."""
 _MAGIC = b"fullpass token counts 1\n"
 _INDEX_BYTES = BUCKETS * (8 + 8 + 4) + len(_MAGIC)
+"""Bytes of the head: place (uint64), size (uint64) and checksum (uint32) of each section."""
 
 
 def open_file(path: str, mode: str) -> IO[bytes]:

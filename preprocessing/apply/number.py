@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from fullpass.preprocessing.apply.statistics import Statistics, mean_and_deviation_per_key, range_per_key
+from fullpass.preprocessing.apply.statistics import RANK_ERROR, Statistics, mean_and_deviation_per_key, range_per_key
 from fullpass.preprocessing.apply.vocabulary import with_domain
 from fullpass.preprocessing.features import transforms
 from fullpass.preprocessing.features.transforms import TransformSpec
@@ -19,6 +19,10 @@ Apply = Callable[[tf.Tensor], tf.Tensor]
 """float32 [batch or 1, columns] to float32 of the same shape; NaN means missing and stays NaN."""
 
 MISSING = float("nan")
+
+
+_STEPS = 1000
+"""Quantiles of which `clip` takes one, so that its ranks are off by at most 0.1 % of the rows."""
 
 
 class Group(NamedTuple):
@@ -158,10 +162,9 @@ def _bound(group: Group, value: str, quantile: str) -> tf.Tensor | None:
 def _quantiles_at(statistics: Statistics, shares: Sequence[float]) -> tf.Tensor:
     """Returns one quantile per column: float32 [columns]. Ranks are off by at most 0.1 % of the rows."""
     low, high = statistics.range
-    steps = 1000
-    inner = statistics.quantiles(steps, epsilon=0.5 / steps)
+    inner = statistics.quantiles(_STEPS, epsilon=0.5 / _STEPS)
     ends = [tf.cast(end, tf.float32)[:, tf.newaxis] for end in (low, high)]
-    ranks = tf.constant([round(share * steps) for share in shares])
+    ranks = tf.constant([round(share * _STEPS) for share in shares])
     # For a column that is empty in the train split the result is NaN, and no value compares below or above NaN.
     return nonfinite_to_nan(tf.gather(tf.concat([ends[0], inner, ends[1]], 1), ranks, batch_dims=1))
 
@@ -215,4 +218,5 @@ def _boundaries(group: Group) -> tf.Tensor:
 
 
 def _epsilon(buckets: int) -> float:
-    return min(0.01, 0.5 / buckets)
+    """Returns the share of rows by which a boundary may be off: half a bucket at most."""
+    return min(RANK_ERROR, 0.5 / buckets)

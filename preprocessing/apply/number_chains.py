@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from fullpass.base.errors import prefix_errors
 from fullpass.preprocessing.apply.number import ANALYZE, MISSING, Apply, Group, bucketize, nonfinite_to_nan
-from fullpass.preprocessing.apply.statistics import Moments, Statistics
+from fullpass.preprocessing.apply.statistics import RANK_ERROR, Moments, Statistics
 from fullpass.preprocessing.features.number_features import MissingRule
 from fullpass.preprocessing.features.transforms import Bucketize, NumberTransform, TransformSpec
 
@@ -177,4 +177,4 @@ def _fill(members: Sequence[Quantity], raw: Statistics) -> tf.Tensor:
 
 def _medians(values: tf.Tensor) -> tf.Tensor:
     """Returns the upper median of each column over the train split, float64. Ranks are off by at most 1 %."""
-    return tf.cast(Statistics(values).quantiles(2, epsilon=0.01)[:, 0], tf.float64)
+    return tf.cast(Statistics(values).quantiles(2, epsilon=RANK_ERROR)[:, 0], tf.float64)

@@ -16,6 +16,8 @@ from fullpass.preprocessing.features.feature import DurationFeature, NumberFeatu
 from fullpass.preprocessing.features.output import transformed_name
 from fullpass.preprocessing.features.transforms import Pca, TransformSpec, VectorZScore, ZScore
 
+_ABOUT_AS_LARGE = 0.99
+"""Share of the largest entry of an eigenvector from which an entry is taken as equal to it."""
 COMPONENTWISE: Mapping[type[TransformSpec], TransformSpec] = {VectorZScore: ZScore()}
 """Vector transform -> the number transform of each component; `pca` is absent because it mixes components."""
 
@@ -66,6 +68,6 @@ def _project(values: tf.Tensor, spec: Pca) -> tf.Tensor:
     # that are about as large it is the first: those of two standardized columns are equal but for rounding.
     across = tf.transpose(components)
     size = tf.abs(across)
-    large = size > 0.99 * tf.reduce_max(size, axis=1, keepdims=True)
+    large = size > _ABOUT_AS_LARGE * tf.reduce_max(size, axis=1, keepdims=True)
     first = tf.gather(across, tf.argmax(tf.cast(large, tf.int32), axis=1), batch_dims=1)
     return tf.cast(tf.matmul(values - mean, components * tf.sign(first)), tf.float32)

@@ -21,6 +21,8 @@ from fullpass.preprocessing.internals.tft_internals import (
     min_and_max_per_key,
 )
 
+RANK_ERROR = 0.01
+"""Share of rows by which the rank of a quantile may be off."""
 _NO_WEIGHT = 1e-30
 """Weight of the value that pads a batch: too little to move a quantile, and a sketch takes no 0."""
 # Deviations below this share of the mean are rounding errors of a constant column. Dividing by them would blow up any

@@ -29,6 +29,7 @@ from fullpass.preprocessing.features.output import transformed_name
 from fullpass.preprocessing.features.target_feature import encoded_parts
 
 _ALL = Limits(min_count=-(2**63))
+"""Keeps every token, since a sum of labels may be negative."""
 _NO_VALUE = b"*"
 _VALUE = "="
 _LEAST, _STEP, _MAGNITUDES, _FRACTION = -40, 10, 12, 24

@@ -9,6 +9,9 @@ from fullpass.preprocessing.features.ids import Encoding, Vocabulary
 from fullpass.preprocessing.features.output import Output, ids_output
 from fullpass.preprocessing.spec import Count, Name, Spec
 
+_BUCKETS = 1000
+"""Hash buckets of a cross that names neither buckets nor a vocabulary."""
+
 
 class Cross(Spec):
     """A category that combines two or more features; missing if any is missing.
@@ -34,7 +37,7 @@ class Cross(Spec):
     @classmethod
     def _default_buckets(cls, value: Any) -> Any:
         if isinstance(value, Mapping) and not {"hash_buckets", "vocabulary"} & set(value):
-            return {**value, "hash_buckets": 1000}
+            return {**value, "hash_buckets": _BUCKETS}
         return value
 
     @model_validator(mode="after")

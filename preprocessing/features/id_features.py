@@ -15,6 +15,9 @@ from fullpass.preprocessing.features.output import Output, dense_output, ids_out
 from fullpass.preprocessing.spec import Count, Flag, Name
 from fullpass.preprocessing.token_spelling import as_token, distinct_tokens
 
+_PIECES = {"top_k": 8_000, "min_count": 2}
+"""The vocabulary of subwords by default: pieces that occur once are no pieces of other words."""
+
 
 class CategoryFeature(BaseFeature):
     """One of many values; a list of them with `list`, or several in one cell with `separator`.
@@ -242,7 +245,7 @@ query: {type: text, tokenize: subwords, vocabulary: {top_k: 8000, min_count: 2}}
     @classmethod
     def _default_pieces(cls, value: Any) -> Any:
         if isinstance(value, Mapping) and value.get("tokenize") == "subwords" and "vocabulary" not in value:
-            return {**value, "vocabulary": {"top_k": 8_000, "min_count": 2}}
+            return {**value, "vocabulary": _PIECES}
         return value
 
     @model_validator(mode="after")

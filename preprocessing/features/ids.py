@@ -29,6 +29,10 @@ Encoding = Literal["auto", "one_hot"] | Embedding
 one-hot up to 32 ids, an embedding above."""
 
 
+_KEPT_MODELS = 30
+"""Default of `keep_models`: a month of nightly runs."""
+
+
 class StableIds(Spec):
     """Ids of known tokens never change from one model to the next (docs/retraining.md)."""
 
@@ -46,7 +50,7 @@ class StableIds(Spec):
     @property
     def models(self) -> int:
         """Number of consecutive models for which a slot is kept; unused with `keep_spans`."""
-        return 30 if self.keep_models is None else self.keep_models
+        return _KEPT_MODELS if self.keep_models is None else self.keep_models
 
 
 class Vocabulary(Spec):

@@ -52,7 +52,10 @@ ASK_FOR_IPYTHON = tuple(
 )
 """Modules that call `is_in_ipython` by a name of their own; of the runner only that of Beam from 2.77 on does."""
 
-_POLL_SECONDS, _STOP_SECONDS = 0.1, 5.0
+_POLL_SECONDS = 0.1
+"""Seconds between two looks at whether a worker has ended: short beside the seconds that its start takes."""
+_STOP_SECONDS = 5.0
+"""Seconds that a worker has to end by itself before it is killed."""
 _inspect = userstate.get_dofn_specs
 _is_in_ipython = interactive_utils.is_in_ipython
 

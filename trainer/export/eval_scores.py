@@ -21,7 +21,9 @@ from fullpass.trainer.models.tasks import probabilities_of
 SCORES_FILE = "eval_scores.npz"
 """File in the model run: `row_id` int64 [rows] and `scores`, as in the export, of the first rows of the eval split."""
 SCORED_ROWS = 10_000
+"""Eval rows that are scored at most, for Parity to compare with the export: a bound of its time."""
 _BLOCK_BYTES = 32 << 20
+"""Bytes of the rows that are scored in one call at most, which bounds the memory of wide rows."""
 
 
 def write_scores(

@@ -27,7 +27,9 @@ SAMPLE_ROWS = 10
 Row = dict[str, Any]
 """Raw column -> number, text, bytes that are not UTF-8, a list of these, or None where missing."""
 _SAMPLE_BYTES = 4 << 20
+"""Bytes of the stored rows at most: they are copied into every export."""
 _LINE_BREAKS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)}
+"""Characters that end a line for some readers of JSON lines, as NEL, LS and PS of Unicode -> their escapes."""
 
 
 def write_samples(transform_output: str, files: Sequence[str]) -> None:

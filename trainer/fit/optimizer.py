@@ -12,9 +12,15 @@ from fullpass.trainer.internals.keras_internals import adam_moments
 _REDUCTIONS = 2
 """How often the learning rate is reduced while the validation rows do not improve."""
 _REDUCTION_FACTOR = 0.2
+"""What the learning rate is multiplied with each time."""
 _MOST_IMAGES = 128
 """Images of a batch at most; `_BATCH_PIXELS` limits its memory."""
 _BATCH_PIXELS = 2 << 20
+"""Pixels of a batch at most, for some gigabytes of what a network keeps per pixel: 41 images of 224 x 224."""
+_LEAST_ROWS, _MOST_ROWS = 32, 1024
+"""Rows of a batch that is chosen by the number of rows, at least and at most."""
+_UPDATES = 50
+"""Updates of an epoch that a batch size aims at."""
 _USUAL = 1e-3
 """The learning rate of `auto`; Adam's default (Kingma and Ba, 2015)."""
 _ON_TABLES = 3e-3
@@ -120,8 +126,9 @@ def batch_size_for(rows: int, pixels: int = 0) -> int:
     Args:
         pixels: The pixels of an image; 0 without images.
     """
-    largest = min(_MOST_IMAGES, _BATCH_PIXELS // pixels) if pixels else 1024
-    return min(2 ** int(math.log2(max(32, largest))), max(32, 2 ** round(math.log2(max(1.0, rows / 50)))))
+    largest = min(_MOST_IMAGES, _BATCH_PIXELS // pixels) if pixels else _MOST_ROWS
+    wanted = 2 ** round(math.log2(max(1.0, rows / _UPDATES)))
+    return min(2 ** int(math.log2(max(_LEAST_ROWS, largest))), max(_LEAST_ROWS, wanted))
 
 
 def replica_batch_size(config: TrainingConfig, rows: int, replicas: int, pixels: int = 0) -> int:

@@ -25,6 +25,7 @@ _BATCH_BYTES = 8 << 20
 _PIXELS = 16 << 20
 """Pixels of all sampled rows at most, but of no fewer than `_MIN_ROWS`."""
 _MIN_ROWS = 100
+"""Sampled rows of images at least: a share of 100 rows has a 95 % interval of 10 points to each side at most."""
 _MAX_BYTES = 64 << 20
 """Bytes of all sampled rows at most, as a split stores them."""
 _REACH = 1.96

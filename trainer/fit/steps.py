@@ -20,6 +20,9 @@ from fullpass.trainer.loss_config import LossConfig, levels_of
 from fullpass.trainer.models.losses import AUTO, Loss
 from fullpass.trainer.models.model_inputs import apply_model
 
+_MOST_REPLICAS = 4096
+"""Factor that keeps the seeds of the replicas of an update apart; no strategy has as many."""
+
 
 class Blended(NamedTuple):
     """The two labels of each blended example, with their weights, float32 [batch]."""
@@ -71,7 +74,7 @@ class Blend:
     def _share(self, update: tf.Tensor) -> tf.Tensor:
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
         seed = tf.stack(
-            [tf.constant(self.seed, tf.int64), tf.cast(update, tf.int64) * 4096 + tf.cast(replica, tf.int64)]
+            [tf.constant(self.seed, tf.int64), tf.cast(update, tf.int64) * _MOST_REPLICAS + tf.cast(replica, tf.int64)]
         )
         one, other = tf.unstack(tf.random.stateless_gamma([2], seed, self.alpha))
         return tf.math.divide_no_nan(one, one + other)

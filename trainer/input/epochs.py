@@ -79,6 +79,8 @@ Windows = Callable[[tf.Tensor, tf.Tensor], tf.data.Dataset]
 """(number of an epoch, number of this shard's batches to skip), both int64 [] -> windows of Packed rows of this shard;
 each window but the last consists of whole batches."""
 
+_MOST_SHUFFLES = 2**32
+"""Factor that keeps the seeds of the shuffles of an epoch apart."""
 _CHUNK_BYTES = 16 << 20
 """Bytes that a call gathers at most."""
 _CHUNK_ROWS = 65_536
@@ -292,7 +294,7 @@ def _padded(value: tf.Tensor | tf.RaggedTensor, width: int | None) -> tf.Tensor:
 
 def seed_of(order: BatchOrder, epoch: tf.Tensor, index: tf.Tensor | int = 0) -> tf.Tensor:
     """Returns the seed of one shuffle in an epoch, int64 [2]; index 0 is the first shuffle, that of files or rows."""
-    return tf.stack([tf.constant(order.seed, tf.int64), epoch * 2**32 + tf.cast(index, tf.int64)])
+    return tf.stack([tf.constant(order.seed, tf.int64), epoch * _MOST_SHUFFLES + tf.cast(index, tf.int64)])
 
 
 def ordered(order: BatchOrder, count: int, epoch: tf.Tensor) -> tf.Tensor:

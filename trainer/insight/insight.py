@@ -26,6 +26,7 @@ _ALMOST = 0.99
 _MOST_LEAVES = 1000
 """Leaves of the tree that shows what one column alone tells; each has at least `_FEWEST_ROWS` train rows."""
 _FEWEST_ROWS = 5
+"""Train rows of a leaf at least: leaves of single rows would tell any label."""
 _WIDEST = 64
 """Values per row of a column at most for such a tree."""
 _SHOWN = 3

@@ -7,10 +7,15 @@ from fullpass.base.metric_text import difference_text, metric_text
 from fullpass.trainer.config import VALIDATION
 
 TOO_GOOD = 0.999
+"""Value of a metric from which a model is suspected to read the label: one wrong pair or row in a thousand."""
 _ALONE = 0.99
+"""Value that a feature has alone from which it is named: it explains the model by itself."""
 _OF_CLASSES = ("accuracy", "multiclass_accuracy")
 _FEWER_ERRORS = 0.1
+"""Share of the errors of the most frequent class that such a model makes at most: an accuracy of 0.999 is usual where
+one row in a thousand is of the other class."""
 _SHOWN = 3
+"""Columns that are named at most."""
 
 
 def too_good_words(values: Mapping[str, float], record: Mapping[str, Any]) -> str:

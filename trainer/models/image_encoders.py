@@ -18,6 +18,7 @@ _LARGEST_STAGE = 48
 _SMALLEST_STAGE = 4
 """Pixels of a side of the last stage at least."""
 _MAX_STAGES = 4
+"""Stages at most; each but the first halves the side."""
 _MOMENTUM = 0.9
 """Of the moving mean and variance; Keras's 0.99 needs more updates than a small data set has."""
 

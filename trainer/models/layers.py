@@ -6,6 +6,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+_ABSENT = -1e4
+"""Score of what is absent before a softmax: its power is 0, and float16, whose largest number is 65,504, holds it."""
+
 
 class OneHot(keras.layers.Layer):
     """A list of ids int64 [batch] -> float [batch, sum of sizes]: each one-hot, side by side.
@@ -254,8 +257,8 @@ class AttentionPool(keras.layers.Layer):
 
 def masked_softmax(scores, present):
     """Returns the softmax of scores float [..., n] over those present, bool [..., n]; 0 if none is."""
-    scores = keras.ops.where(present, scores, -1e4)  # the largest float16 is 65,504
-    padded = keras.ops.pad(scores, [[0, 0]] * (len(scores.shape) - 1) + [[0, 1]], constant_values=-1e4)
+    scores = keras.ops.where(present, scores, _ABSENT)
+    padded = keras.ops.pad(scores, [[0, 0]] * (len(scores.shape) - 1) + [[0, 1]], constant_values=_ABSENT)
     highest = keras.ops.max(padded, axis=-1, keepdims=True)
     powers = keras.ops.where(present, keras.ops.exp(scores - keras.ops.stop_gradient(highest)), 0.0)
     return tf.math.divide_no_nan(powers, keras.ops.sum(powers, axis=-1, keepdims=True))

@@ -42,6 +42,8 @@ ONE_HOT_UP_TO = 32
 """The most ids of a feature that is one-hot with `encoding: auto`; one of more has an embedding."""
 NUMBER_WIDTH = 8
 """The width of the vector of a number with knots."""
+_WIDEST = 64
+"""Numbers of an embedding by `auto` at most, which bounds the weights of features with very many ids."""
 _NOT_FEATURES = (LABEL, EXAMPLE_WEIGHT, ROW_ID)
 
 
@@ -227,7 +229,7 @@ def embedding_width(item: ModelInput) -> int:
     encoding = item.output.encoding
     if isinstance(encoding, Embedding) and encoding.embedding != "auto":
         return encoding.embedding
-    return min(64, round(1.6 * item.size**0.56))
+    return min(_WIDEST, round(1.6 * item.size**0.56))  # the rule of thumb of fastai
 
 
 def dense_part(inputs: Mapping[str, ModelInput]) -> list[keras.KerasTensor]:

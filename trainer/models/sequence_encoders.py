@@ -15,6 +15,10 @@ _POOLED = 64
 """The width of an element of a pooled sequence."""
 
 
+_SPREAD = 0.1
+"""Standard deviation of the first vectors of positions, small beside those of the steps, which it is added to."""
+
+
 class Positions(keras.layers.Layer):
     """vectors float [batch, n, width] -> the same, plus a trained vector for each of `longest` positions."""
 
@@ -23,7 +27,7 @@ class Positions(keras.layers.Layer):
         self.longest = longest
 
     def build(self, shape):
-        start = keras.initializers.TruncatedNormal(stddev=0.1)
+        start = keras.initializers.TruncatedNormal(stddev=_SPREAD)
         self.table = self.add_weight(shape=(self.longest, shape[2]), initializer=start, name="table")
 
     def call(self, vectors):

@@ -29,6 +29,10 @@ _MAX_BYTES = 256 << 20
 """Bytes of these rows at most, as a split stores them."""
 _MIN_WIDTH = 1 / 400
 """Smallest distance of two knots, as a share of that of the quantiles 0.05 and 0.95."""
+_USUAL = (0.05, 0.95)
+"""Quantiles between which values are usual; the distance of knots is a share of it, so that outliers widen none."""
+_BATCH_ROWS = 4096
+"""Rows of a batch of images at most."""
 _BATCH_BYTES = 32 << 20
 """Bytes of pixels that are read at once for the statistics of images."""
 
@@ -98,7 +102,7 @@ def knots_of(values: np.ndarray) -> np.ndarray:
     if len(others):
         shares = np.linspace(0, 1, BINS + 1 - len(found))
         found = np.union1d(found, np.quantile(others, shares, method="nearest"))
-    low, high = np.quantile(values, [0.05, 0.95])
+    low, high = np.quantile(values, _USUAL)
     least = _MIN_WIDTH * float((high - low) or np.ptp(values))
     kept = [found[0]]
     for knot in found[1:]:
@@ -136,7 +140,7 @@ def _sums(split: Split, images: Mapping[str, ImageFeature], in_model: InModel | 
     """Returns the number of pixels, their sum and the sum of their squares: float64 [3, channels] of each image."""
     sums = {name: np.zeros((3, image.channels)) for name, image in images.items()}
     largest = max(int(np.prod(image.shape)) for image in images.values())
-    size = max(1, min(4096, _BATCH_BYTES // largest))
+    size = max(1, min(_BATCH_ROWS, _BATCH_BYTES // largest))
     for rows, _, _ in split.batches(BatchOrder(batch_size=size)).take(-(-split.counts.weighted_rows // size)):
         found = with_model_features(rows, in_model)
         for name, total in sums.items():

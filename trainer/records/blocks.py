@@ -15,6 +15,8 @@ import tensorflow as tf
 
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT
 
+_TSTRING, _INLINE = 24, 22
+"""Bytes of a string object of TensorFlow, and bytes of text that it holds inside (tensorflow/tsl/platform/ctstring)."""
 IMAGE_RANK = 4
 """Rank of a batch of pixels; no other transformed feature has it."""
 
@@ -233,9 +235,9 @@ def memory_bytes(packed: Packed) -> int:
 
 
 def _text_bytes(text: tf.Tensor) -> int:
-    """Returns the bytes of text: 24 per string, plus the length of strings of more than 22 bytes."""
+    """Returns the bytes of text: of each tstring, plus the length of those that do not fit into it."""
     lengths = tf.strings.length(text)
-    return 24 * text.shape.num_elements() + int(tf.reduce_sum(tf.where(lengths > 22, lengths, 0)))
+    return _TSTRING * text.shape.num_elements() + int(tf.reduce_sum(tf.where(lengths > _INLINE, lengths, 0)))
 
 
 def _column(name: str, value: tf.Tensor | tf.RaggedTensor) -> PackedColumn:

@@ -11,6 +11,8 @@ from typing import IO
 
 import google_crc32c
 
+_HEAD = 12
+"""Bytes before the content of a record: its length as uint64, and the checksum of the length as uint32 (TFRecord)."""
 _LONGEST = (1 << 31) - 1
 """Bytes of the longest record: no protocol buffer message is longer."""
 _CHUNK_BYTES = 16 << 20
@@ -25,7 +27,7 @@ def read_frames(stream: IO[bytes]) -> Iterator[bytes]:
     """
     number = 1
     try:
-        while head := stream.read(12):
+        while head := stream.read(_HEAD):
             yield _content(stream, head, number)
             number += 1
     except EOFError as error:
@@ -36,7 +38,7 @@ def read_frames(stream: IO[bytes]) -> Iterator[bytes]:
 
 def _content(stream: IO[bytes], head: bytes, number: int) -> bytes:
     cut = f"the file ends inside record {number}"
-    if len(head) < 12:
+    if len(head) < _HEAD:
         raise ValueError(cut)
     size, checksum = struct.unpack("<QI", head)
     if masked_crc(head[:8]) != checksum or size > _LONGEST:

@@ -16,6 +16,7 @@ from fullpass.trainer.trees.tree_columns import scored_inputs
 FOLDS = 5
 """Each model of a fold learns from four fifths of the rows; ten folds would take twice the time."""
 _FEWEST_ROWS = 100
+"""Train rows at least: twenty in each fold."""
 _FEWEST_OF_CLASS = 10
 """Train rows of a class, at least: two in each fold."""
 

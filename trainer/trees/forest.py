@@ -18,6 +18,7 @@ _PADDING = -1.0
 _CELLS = 1 << 21
 """Leaves of all trees times rows that are processed at a time; each takes some tens of bytes of memory."""
 _WORD_BITS = 5
+"""Logarithm of the 32 bits of an int32."""
 _MAX_ID = 2.0**30
 """Ids are clipped to this, which no feature has, so that a float of any size converts to int32."""
 

@@ -50,6 +50,8 @@ _FEW_IDS = 50
 """The most ids of a feature for which it does not matter how categories are smoothed."""
 _AGAIN_ROWS = 100_000
 """The most train rows with which trees grow again, which takes as long as the first time for each seed."""
+_FURTHER = 10
+"""All further growth takes up to this many times as long as the first."""
 _AGAIN = 3
 """How many times trees grow again at most."""
 _AGAIN_TREES = 1_500
@@ -180,8 +182,7 @@ def grow_trees(
         best = rounds_of(categories)
 
         def run_random() -> tuple[Rounds, Fitted] | None:
-            # All further growth takes up to ten times as long as the first.
-            if not pays or (limit is not None and 10 * watched.result().seconds > limit):
+            if not pays or (limit is not None and _FURTHER * watched.result().seconds > limit):
                 return None
             rounds = rounds_of({**categories, "extra_trees": True})
             return rounds, rounds.run(epochs, report, ignore, stops)

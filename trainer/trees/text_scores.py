@@ -34,10 +34,12 @@ _LEARNED_BYTES = 1 << 30
 _TOLERANCE = 1e-3
 """The solver ends at a residual of this share of the first one: scores are inputs, not results."""
 _MOST_STEPS = 100
+"""Steps of the solver at most, for texts for which it does not reach `_TOLERANCE`."""
 _SPARE = 8
-"""Further columns of the random basis, and `_PASSES` power iterations (Halko et al., 2011, Finding Structure with
-Randomness), with which the components of texts are exact enough to be inputs."""
+"""Further columns of the random basis of the components of texts (Halko et al., 2011, Finding Structure with
+Randomness)."""
 _PASSES = 4
+"""Its power iterations, with which the components are exact enough to be inputs."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from fullpass.trainer.input.memory import available_memory
 
 _LOG = logging.getLogger(__name__)
 _BATCH_ROWS = 8192
+"""Rows of a batch at most, in which rows are read from the split."""
 _BATCH_BYTES = 32 << 20
 """The most bytes of a batch with its padding."""
 _SAMPLE_ROWS = 200_000

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 _MAX_FAILURES = 10
 """Failed trials in a row after which the search ends: its settings, not chance, are wrong."""
+_ITERATIONS = 1000
+"""Iterations of Hyperband, more than `tuning.max_trials` ever leaves; that alone limits a search."""
 _CLOCK = "clock.json"
 _EPOCHS = "training.epochs"
 
@@ -246,8 +248,7 @@ def _oracle(trials: TrialRunner) -> oracle.Oracle:
         return _Random(max_trials=tuning.max_trials, **common)
     if tuning.algorithm == "bayesian":
         return _Bayesian(max_trials=tuning.max_trials, **common)
-    # The iterations are limited by max_trials only.
-    return _Hyperband(max_epochs=trials.epochs, hyperband_iterations=1000, **common)
+    return _Hyperband(max_epochs=trials.epochs, hyperband_iterations=_ITERATIONS, **common)
 
 
 def _declare(space: keras_tuner.HyperParameters, path: str, spec: Range | Choices) -> None:

@@ -35,6 +35,8 @@ _REMEDY = (
     "Start it with `fullpass input-service dispatcher` and `fullpass input-service worker` (docs/input.md), or remove "
     "input.service: the trainer then reads the files itself."
 )
+_REQUESTS = 16
+"""Requests for blocks in flight at most: blocks are large, so this many keep a network busy."""
 _LOG = logging.getLogger(__name__)
 _READERS = 2
 """The files that a worker reads at the same time."""
@@ -107,8 +109,7 @@ def elements_of(dataset: tf.data.Dataset, service: DataService) -> Iterator[tupl
             # Any free worker gets the next source, because files differ in size and workers in speed.
             processing_mode=tf.data.experimental.service.ShardingPolicy.DYNAMIC,
             service=f"grpc://{service.address}",
-            # Blocks are large; this many keep a network busy.
-            max_outstanding_requests=16,
+            max_outstanding_requests=_REQUESTS,
             compression="AUTO",
         )
     )
