@@ -5,7 +5,7 @@ import pytest
 
 from tests.changed_source import answers_of, copy_source, follow_page
 
-FILES = {"A metric": 2, "A transform": 2, "A format": 3}
+FILES = {"A metric": 2, "A transform": 2, "A format": 3, "A fact of a run": 3}
 """Section of the page -> the files that its change touches. More would be a fact that stands in many places."""
 LABELS, SCORES = [1.0, 0.0, 1.0], [0.75, 0.5, 0.0]
 YAML = """
@@ -16,11 +16,13 @@ features: {c0: {type: number, missing: max, transforms: [robust_scale]}}
 evaluation: {metrics: [brier], thresholds: {brier: {max: 0.5}}}
 """
 PROGRAM = f"""
+import io
 import json
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from rich.console import Console
 
 import fullpass.pipeline.api as api
 from fullpass.components.evaluation.measure.scored_rows import Scored, ScoredRows
@@ -32,6 +34,11 @@ from fullpass.pipeline.authoring.data_check.data_check import check_data
 from fullpass.pipeline.authoring.loading.json_schema import json_schema
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.profile.source_profile import profile_source
+from fullpass.pipeline.record.events import NodeResult, RunResult, Status
+from fullpass.pipeline.record.facts import RunFacts
+from fullpass.pipeline.record.gather_facts import of_result
+from fullpass.pipeline.record.notifications import payload_of
+from fullpass.pipeline.record.summary import print_summary
 from fullpass.pipeline.reference.reference import pages
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 
@@ -41,6 +48,11 @@ source = loaded.config.data.source
 scored = Scored(np.array({LABELS}), np.ones(3), np.array({SCORES}))
 rows = ScoredRows(np.arange(3), np.zeros(3, np.int64), {{}}, (scored,))
 one = SliceAccumulator(("brier",), (), None, 1)
+nodes = [NodeResult(id=name, status=Status.OK, peak_mib=peak) for name, peak in (("Ingest", 310.4), ("Trainer", 712.6))]
+result = RunResult(run_id="1", pipeline_name="changes", metadata_path=Path("m"), nodes=tuple(nodes), seconds=1.0)
+facts = RunFacts(run_id="1").plus(of_result(result))
+shown = io.StringIO()
+print_summary(facts, None, Console(file=shown, width=200))
 train = pa.table({{"c0": [1.0, 2, 3, 4, 5, 6, 7, 1000, None], "c1": [0.0, 1] * 4 + [0.0]}})
 transform = api.analyze("good.yaml", train)
 print(json.dumps({{
@@ -53,6 +65,8 @@ print(json.dumps({{
              for row in rows.table.to_pylist()],
     "sampled": check_data(loaded, rows=100).rows,
     "init": profile_source("rows.fixed", Path("."), rows=100).found.settings["format"],
+    "told": payload_of(facts).fields["peak_mib"],
+    "summary": shown.getvalue(),
     "predict": input_source(source.description(), "rows.fixed", {{}}).source.format,
 }}))
 """
@@ -100,3 +114,7 @@ def test_an_added_format_is_read_sampled_and_told_by_its_content(told):
     assert told["sampled"] == 50
     assert "csv, but rows.fixed is fixed." in told["csv"][0]
     assert told["init"] == told["predict"] == "fixed"
+
+
+def test_an_added_fact_is_shown_and_told(told):
+    assert told["told"] == 713 and "memory  713 MiB at most" in told["summary"]
