@@ -3,11 +3,11 @@
     python -m benchmarks.bench_rules [FOLDER ...] [--only RULE ...] [--score]
 
 The files are those of installed packages, of the other benchmarks, of the examples, and of the folders given. In a
-folder, a file `label.txt` beside the data names the label as `--label` takes it; without one, `init` chooses, or the
-last column is taken that can be a label. A rule that is off returns what the code does without it. A rule counts for a
-file if the written YAML (comments apart) or a finding of `check --data` changes, or if `init` refuses the file or
-crashes. Only rules that did something on the file are tried, since the others change nothing. --score also trains both
-YAMLs, and prints the metric of both.
+folder, a file `label.txt` beside the data names their label as `--label` takes it, and makes them one set; without one,
+each file is one, and `init` chooses its label, or the last column is taken that can be one. A rule that is off returns
+what the code does without it. A rule counts for a file if the written YAML (comments apart) or a finding of `check
+--data` changes, or if `init` refuses the file or crashes. Only rules that did something on the file are tried, since
+the others change nothing. --score also trains both YAMLs, and prints the metric of both.
 """
 
 import argparse
@@ -227,14 +227,17 @@ def _of_examples(folder: Path) -> Iterator[Case]:
 
 
 def _of_folder(top: Path) -> Iterator[Case]:
-    """Yields the files below a folder, and its YAML files; a label stands in `label.txt` beside them."""
-    for path in sorted(top.rglob("*")):
-        note = path.parent / "label.txt"
-        if path == note or not path.is_file() or path.name.startswith("."):
-            continue
-        if path.suffix == ".yaml" or path.suffix.lower() in _ENDINGS or not path.suffix:
-            label = note.read_text(encoding="utf-8").strip() if note.exists() and path.suffix != ".yaml" else None
-            yield Case(str(path.relative_to(top.parent)), str(path), label)
+    """Yields the files below a folder, and its YAML files; files beside a `label.txt` are one set of data."""
+    for folder in sorted([top, *(path for path in top.rglob("*") if path.is_dir())]):
+        files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+        note, name = folder / "label.txt", str(folder.relative_to(top.parent))
+        data = [path for path in files if path != note and (path.suffix.lower() in _ENDINGS or not path.suffix)]
+        if note in files:
+            label = note.read_text(encoding="utf-8").strip()
+            yield Case(name, str(data[0] if len(data) == 1 else folder), label)
+        else:
+            yield from (Case(f"{name}/{path.name}", str(path)) for path in data)
+        yield from (Case(f"{name}/{path.name}", str(path)) for path in files if path.suffix == ".yaml")
 
 
 def score(text: str, case: Case) -> str:

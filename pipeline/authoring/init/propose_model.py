@@ -1,6 +1,6 @@
 """`fullpass init`: proposes the model, its training, and the thresholds and slices of the evaluation."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from fullpass.pipeline.authoring.init.select_columns import (
 from fullpass.pipeline.authoring.init.yaml_text import YamlLine
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
 from fullpass.pipeline.authoring.rules import rule
+from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.config import SMALL_NETWORK, auto_network
 
 _BLEND_FROM = 200
@@ -34,19 +35,18 @@ _BASELINE_AUC = 0.5
 """AUC of any constant guess."""
 _LARGE_CLASS = 0.5
 """Share of the largest of several classes above which a proper score judges: few can be right more often than it."""
+_LINEAR: Mapping[Task, dict[str, Any]] = {"binary": {"kind": "linear", "l2": 0.0001}, "multiclass": {"kind": "linear"}}
+"""Task -> the linear model of texts; rows of tf-idf, of several classes, need no further limit of their weights."""
 _SURELY = {"beyond_chance": 0.95}
 _NOT_WORSE = {"not_worse_than": "blessed", "confidence": 0.95}
 
 
 @rule("linear model for texts")
 def _linear_for_texts(chosen: ChosenLabel, selection: SelectedColumns) -> dict[str, Any] | None:
-    """Returns the linear model if texts are the only features of a classification; it is hard to beat there.
-
-    docs/init.md has the measurements for two classes with bags of words, and for several with weighted n-grams.
-    """
+    """Returns the linear model if texts are the only features of a classification; it is hard to beat there."""
     if {candidate.column.kind for candidate in selection.features} != {"text"}:
         return None
-    return {"binary": {"kind": "linear", "l2": 0.0001}, "multiclass": {"kind": "linear"}}.get(chosen.guess.task)
+    return _LINEAR.get(chosen.guess.task)
 
 
 def propose_model(
