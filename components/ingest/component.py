@@ -1,7 +1,6 @@
 """The Ingest component, a custom ExampleGen. The stock ExampleGens lose zeros, shards and bad rows."""
 
 import copy
-import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -10,22 +9,19 @@ from tfx.dsl.components.common import resolver
 from tfx.types import standard_artifacts
 
 from fullpass.base.errors import UserError
-from fullpass.base.redact import redact_tree
 from fullpass.components.beam_component import Artifacts, BeamComponent
 from fullpass.components.ingest.events_pass import with_histories
 from fullpass.components.ingest.ingest import check_matches, finish_ingestion, ingest_files
 from fullpass.components.ingest.ingestion import ingestion_of, with_joins
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, SpanRequest, read_request
 from fullpass.components.ingest.stratified_pass import with_cuts
-from fullpass.components.ingest.writing.manifest import LEFT_OUT, Manifest, left_out_sum
+from fullpass.components.ingest.writing.manifest import COUNTS, Manifest, RowCounts, read_counts, sums
 from fullpass.components.ingest.writing.record_writer import PENDING
 from fullpass.components.internals.tfx_internals import artifact_utils, base_beam_executor
 
 FINGERPRINT = "fingerprint"
 CONTENT = "content"
 LABEL = "label"
-JOINS = "joins"
-_READ = "rows_read"
 
 
 class IngestExecutor(base_beam_executor.BaseBeamExecutor):
@@ -68,24 +64,7 @@ def _describe(examples: types.Artifact, manifest: Manifest, span: SpanRequest) -
     examples.set_string_custom_property(LABEL, span.label)
     examples.set_string_custom_property("payload_format", "FORMAT_TF_EXAMPLE")
     examples.set_string_custom_property("file_format", "tfrecords_gzip")  # readers use the file name's suffix
-    examples.set_int_custom_property(_READ, manifest.read)
-    examples.set_int_custom_property("rows_quarantined", manifest.rows_quarantined)
-    examples.set_string_custom_property("rows_digest", manifest.rows_digest or "")
-    examples.set_int_custom_property("rows_per_second", round(manifest.rows_per_second))
-    for split, rows in manifest.written.items():
-        examples.set_int_custom_property(f"rows_{split}", rows)
-    for join in manifest.joins:
-        examples.set_int_custom_property(f"unmatched_{join.name}", join.unmatched)
-    if manifest.joins:
-        tables = {join.name: {"files": join.files, "rows": join.table_rows} for join in manifest.joins}
-        examples.set_string_custom_property(JOINS, json.dumps(redact_tree(tables)))
-    if manifest.left_out:
-        examples.set_string_custom_property(LEFT_OUT, json.dumps(manifest.left_out))
-    for history in manifest.histories:
-        examples.set_int_custom_property(f"history_cut_{history.name}", history.cut)
-        examples.set_int_custom_property(f"history_without_{history.name}", history.without)
-    for overlap in manifest.overlaps:
-        examples.set_int_custom_property(f"overlap_{overlap.second}_{overlap.first}", overlap.rows)
+    examples.set_string_custom_property(COUNTS, manifest.to_json())
 
 
 def by_span(examples: Sequence[types.Artifact]) -> list[types.Artifact]:
@@ -93,27 +72,25 @@ def by_span(examples: Sequence[types.Artifact]) -> list[types.Artifact]:
     return sorted(examples, key=lambda artifact: artifact.span)
 
 
+def counts_of(artifact: types.Artifact) -> RowCounts:
+    """Returns the numbers of rows of examples, raw or transformed."""
+    return read_counts(artifact.get_string_custom_property(COUNTS))
+
+
 def rows_of_split(examples: Sequence[types.Artifact], split: str) -> int:
     """Returns the number of rows of one split in all spans."""
-    return sum(artifact.get_int_custom_property(f"rows_{split}") for artifact in examples)
+    return sum(counts_of(artifact).written.get(split, 0) for artifact in examples)
 
 
 def left_out_of(examples: Sequence[types.Artifact]) -> dict[str, int]:
     """Returns reason -> number of rows of all spans that are in no split, and not bad."""
-    return left_out_sum(artifact.get_string_custom_property(LEFT_OUT) for artifact in examples)
+    return sums(pair for artifact in examples for pair in counts_of(artifact).left_out.items())
 
 
 def with_rows(examples: Sequence[types.Artifact]) -> list[types.Artifact]:
     """Returns the artifacts of the spans of a window without those whose rows a forecast has all left out."""
-    found = [
-        artifact
-        for artifact in examples
-        if not artifact.get_string_custom_property(LEFT_OUT)
-        or any(
-            artifact.get_int_custom_property(f"rows_{split}")
-            for split in artifact_utils.decode_split_names(artifact.split_names)
-        )
-    ]
+    counts = [counts_of(artifact) for artifact in examples]
+    found = [a for a, count in zip(examples, counts, strict=True) if not count.left_out or any(count.written.values())]
     return found or list(examples)
 
 
@@ -127,11 +104,8 @@ class Ingest(
     """Converts raw files to TFRecord files of tf.Examples, in splits and shards.
 
     Outputs: `examples`, one artifact per span that is not known, with the properties span and version and the custom
-    properties fingerprint, content (`Window.content`), label, rows_digest, rows_read, rows_quarantined, rows_<split>,
-    joins (the files and rows of the joined tables), unmatched_<join>, history_cut_<history>,
-    history_without_<history>, left_out (reason -> number of rows in no split, as JSON), and
-    overlap_<split>_<other>, the number of rows of a split that are also in the other split. Each artifact also holds
-    `ingest.json` (the manifest) and, if any row was bad, `quarantine.parquet`.
+    properties fingerprint, content (`Window.content`), label and counts (the numbers of rows, `RowCounts` as JSON).
+    Each artifact also holds `ingest.json` (the manifest) and, if any row was bad, `quarantine.parquet`.
     """
 
     def __init__(self, request: Request, *, known: Collection[KnownSpan] = ()):
@@ -168,15 +142,12 @@ class SpansOfWindow(resolver.ResolverStrategy):
         if absent:
             raise RuntimeError(f"no examples of the spans {sorted(absent)}, though Ingest ended well")
         examples = [newest[span] for span in sorted(newest)]
-        if all(
-            artifact.has_custom_property(_READ) and not artifact.get_int_custom_property(_READ) for artifact in examples
-        ):
+        counts = [counts_of(artifact) for artifact in examples]
+        if not (read := sum(count.read for count in counts)):
             labels = ", ".join(artifact.get_string_custom_property(LABEL) for artifact in examples)
             raise UserError(
                 f"data.source.path: no rows in {labels}; only header lines, or nothing. Wait for the files of a span "
                 "with rows, request one by --span, or widen data.window."
             )
-        read = sum(artifact.get_int_custom_property(_READ) for artifact in examples)
-        joins = json.loads(examples[-1].get_string_custom_property(JOINS) or "{}")
-        check_matches({n: sum(a.get_int_custom_property(f"unmatched_{n}") for a in examples) for n in joins}, read)
+        check_matches(sums((join.name, join.unmatched) for count in counts for join in count.joins), read)
         return {"examples": examples}

@@ -39,6 +39,7 @@ from fullpass.components.ingest.writing.manifest import (
     FileCount,
     HistoryCount,
     Manifest,
+    digest_of_rows,
     left_out_hint,
 )
 from fullpass.components.ingest.writing.record_writer import PENDING, ChunkWriter, JoinChunks, publish
@@ -212,18 +213,22 @@ def _sum(ingestion: Ingestion, results: Sequence[dict]) -> Manifest:
     for count in (count for result in results for count in result["counts"]):
         counts[count["file"]] += Counter({_READ: count["read"], _BAD: count["quarantined"], **count["written"]})
         counts[count["file"]][_LEFT] += count["left_out"]
+    by_file = tuple(
+        FileCount(
+            file.path, count[_READ], {split: count[split] for split in ingestion.splits}, count[_BAD], count[_LEFT]
+        )
+        for file, count in zip(ingestion.files, counts, strict=True)
+    )
+    bytes_read = sum(file.size for file in ingestion.files)
     return Manifest(
         files=tuple(file.path for file in ingestion.files),
         read=sum(count[_READ] for count in counts),
         written={split: sum(result["written"][split] for result in results) for split in ingestion.splits},
         quarantined=dict(reasons.most_common()),
-        bytes_read=sum(file.size for file in ingestion.files),
-        by_file=tuple(
-            FileCount(
-                file.path, count[_READ], {split: count[split] for split in ingestion.splits}, count[_BAD], count[_LEFT]
-            )
-            for file, count in zip(ingestion.files, counts, strict=True)
-        ),
+        rows_quarantined=reasons.total(),
+        bytes_read=bytes_read,
+        by_file=by_file,
+        rows_digest=digest_of_rows(by_file, bytes_read, ingestion.first_file),
         seconds=max(result["seconds"][1] for result in results) - min(result["seconds"][0] for result in results),
         first_file=ingestion.first_file,
         joins=tuple(

@@ -14,6 +14,7 @@ from typing import Any
 from fullpass.base.files import names_under, read_bytes
 from fullpass.components.artifact_files import COMPARISON_FILE
 from fullpass.components.evaluation.judge.verdict import Verdict, read_verdict
+from fullpass.components.ingest.writing.manifest import COUNTS, read_counts
 from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.components.push.push import LINEAGE, SERVING
 from fullpass.trainer.export.export_files import read_description
@@ -74,17 +75,17 @@ def _span_number(examples: RecordedArtifact) -> int:
 
 def _span_facts(examples: RecordedArtifact) -> Json:
     properties = examples.properties
-    splits = json.loads(str(properties.get("split_names") or "[]"))
+    counts = read_counts(properties.get(COUNTS))
     return {
         "span": properties.get("label") or None,
         "number": _span_number(examples),
         "version": int(properties.get("version", 0)),
         "fingerprint": properties.get("fingerprint"),
-        "source_rows": properties.get("rows_digest") or None,
-        "rows_read": int(properties.get("rows_read", 0)),
-        "rows_quarantined": int(properties.get("rows_quarantined", 0)),
-        "joins": json.loads(str(properties.get("joins") or "{}")),
-        "rows": {split: int(properties.get(f"rows_{split}", 0)) for split in splits},
+        "source_rows": counts.rows_digest,
+        "rows_read": counts.read,
+        "rows_quarantined": counts.rows_quarantined,
+        "joins": {join.name: {"files": join.files, "rows": join.table_rows} for join in counts.joins},
+        "rows": dict(counts.written),
     }
 
 

@@ -1,6 +1,5 @@
 """The facts of the report, read from the artifacts of a run."""
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -27,9 +26,9 @@ from fullpass.components.ingest.writing.manifest import (
     QUARANTINE,
     Manifest,
     history_words,
-    left_out_sum,
     left_out_words,
     read_manifest,
+    sums,
     unmatched_words,
 )
 from fullpass.components.mlmd_values import RecordedArtifact
@@ -407,12 +406,8 @@ def _serving(facts: Mapping[str, Any]) -> str:
 
 def _data(made: RunArtifacts, manifests: Sequence[Manifest], verdict: Verdict, label: Label) -> Data:
     examples = made.all("examples")
-    written: dict[str, int] = {}
-    reasons: dict[str, int] = {}
-    for manifest in manifests:
-        for counts, more in ((written, manifest.written), (reasons, manifest.quarantined)):
-            for key, rows in more.items():
-                counts[key] = counts.get(key, 0) + rows
+    written = sums(pair for manifest in manifests for pair in manifest.written.items())
+    reasons = sums(pair for manifest in manifests for pair in manifest.quarantined.items())
     facts = (
         ("files", f"{sum(len(manifest.files) for manifest in manifests):,}"),
         ("rows read", f"{sum(manifest.read for manifest in manifests):,}"),
@@ -424,7 +419,7 @@ def _data(made: RunArtifacts, manifests: Sequence[Manifest], verdict: Verdict, l
     notes += [f"the text of these rows: {path}" for path in quarantines(quarantined)]
     notes += [f"{overlap.words}." for manifest in manifests for overlap in manifest.overlaps if overlap.rows]
     notes += [f"{unmatched_words(j.name, j.unmatched, m.read)}." for m in manifests for j in m.joins]
-    left_out = left_out_sum(json.dumps(manifest.left_out) for manifest in manifests)
+    left_out = sums(pair for manifest in manifests for pair in manifest.left_out.items())
     notes += [f"{words}." for words in left_out_words(left_out)]
     notes += [f"{history_words(h.name, h.cut, h.without, m.read)}." for m in manifests for h in m.histories]
     labels = read_split_labels(made.uri("statistics"), label, list(written))

@@ -14,7 +14,7 @@ from fullpass.base.errors import UserError
 from fullpass.components.beam_component import Artifacts, BeamComponent
 from fullpass.components.ingest.component import FINGERPRINT, LABEL, by_span, left_out_of, rows_of_split
 from fullpass.components.ingest.config import RecordsConfig
-from fullpass.components.ingest.writing.manifest import left_out_hint
+from fullpass.components.ingest.writing.manifest import COUNTS, RowCounts, left_out_hint
 from fullpass.components.internals.tfx_internals import artifact_utils, base_beam_executor, io_utils, path_utils
 from fullpass.preprocessing.apply.stable_ids import FOLDER, BaseModelRef
 from fullpass.preprocessing.config import PreprocessingConfig
@@ -72,8 +72,7 @@ class TransformExecutor(base_beam_executor.BaseBeamExecutor):
             transformed.split_names = examples[0].split_names
             transformed.span = examples[-1].span
             transformed.set_string_custom_property("payload_format", "FORMAT_TF_EXAMPLE")
-            for split, count in written.items():
-                transformed.set_int_custom_property(f"rows_{split}", count)
+            transformed.set_string_custom_property(COUNTS, RowCounts(written=written).to_json())
 
 
 def split_files(examples: Sequence[types.Artifact], split: str) -> list[str]:

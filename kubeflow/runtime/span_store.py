@@ -22,6 +22,7 @@ from fullpass.base.errors import UserError, prefix_errors
 from fullpass.base.files import is_address
 from fullpass.base.folders import Folder
 from fullpass.components.ingest.spans.ingest_request import Request, SpanRequest
+from fullpass.components.ingest.writing.manifest import COUNTS, read_counts
 from fullpass.kubeflow.protocol import Json
 from fullpass.kubeflow.runtime.executor_input import ArtifactCopy
 
@@ -128,7 +129,8 @@ def write_window(window: Sequence[StoredSpan], folder: Path) -> Json:
     """Writes the artifact of a window and returns its metadata: number of spans and rows, first and newest span."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / WINDOW_FILE).write_text(json.dumps([asdict(span) for span in window]))
-    rows = {name: sum(int(span.metadata.get(name, 0)) for span in window) for name in ("rows_read", "rows_quarantined")}
+    counts = [read_counts(span.metadata.get(COUNTS)) for span in window]
+    rows = {"rows_read": sum(c.read for c in counts), "rows_quarantined": sum(c.rows_quarantined for c in counts)}
     return {"spans": len(window), "first_span": window[0].label, "newest_span": window[-1].label, **rows}
 
 

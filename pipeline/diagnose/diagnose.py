@@ -7,6 +7,7 @@ import tensorflow_transform as tft
 
 from fullpass.base.errors import UserError
 from fullpass.base.user_modules import use_modules_of
+from fullpass.components.ingest.writing.manifest import COUNTS, read_counts
 from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.diagnose.diagnosis import Diagnosis, diagnose_training
@@ -59,7 +60,7 @@ def newest_training(loaded: Loaded, root: Path, run: str | None = None) -> Diagn
         )
     return DiagnosedTraining(
         files=train_files(examples, loaded.file),
-        rows=sum(int(each.properties[f"rows_{TRAIN}"]) for each in examples),
+        rows=sum(read_counts(each.properties.get(COUNTS)).written[TRAIN] for each in examples),
         spec=TrainingSpec(
             preprocessing, loaded.config.trainer_config, tft.TFTransformOutput(transform["transform_graph"][-1].uri)
         ),

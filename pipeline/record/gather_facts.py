@@ -10,7 +10,7 @@ from typing import Any
 from fullpass.components.artifact_files import PAGE
 from fullpass.components.data_gate.gate_verdict import GateVerdict
 from fullpass.components.evaluation.judge.verdict import Verdict
-from fullpass.components.ingest.writing.manifest import LEFT_OUT, left_out_sum
+from fullpass.components.ingest.writing.manifest import COUNTS, QUARANTINE, read_counts, sums
 from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.components.push.pushed_version import PushedVersion, pushed_version, pushed_version_of
 from fullpass.components.run_artifacts import RunArtifacts
@@ -123,7 +123,7 @@ def of_artifacts(result: RunResult, made: RunArtifacts, config: PipelineConfig) 
         made.data_verdict,
         made.training,
     )
-    facts = _of_examples(examples, config) if examples else {}
+    facts = _of_examples(examples, config.data.split_names) if examples else {}
     if graph := made.find("transform_graph"):
         analysis = graph.properties.get("analysis") if result.node("Transform").status is Status.OK else None
         facts["analysis"] = asdict(read_analysis(str(analysis))) if analysis else None
@@ -186,31 +186,26 @@ def _message(facts: RunFacts, result: RunResult) -> str:
     return f"pushed to {facts.pushed_to}" if facts.newly_pushed else facts.not_served
 
 
-def _of_examples(examples: Sequence[RecordedArtifact], config: PipelineConfig) -> Facts:
-    splits = config.data.split_names
-    newest = max(int(e.properties.get("span", 0)) for e in examples)
-    pairs = [(first, second) for first in splits for second in splits if first != second]
+def _of_examples(examples: Sequence[RecordedArtifact], splits: Sequence[str]) -> Facts:
+    spans = [read_counts(one.properties.get(COUNTS)) for one in examples]
+    numbers = [int(one.properties.get("span", 0)) for one in examples]
     return {
-        "rows": {split: _total(examples, f"rows_{split}") for split in splits},
-        "rows_read": _total(examples, "rows_read"),
-        "rows_per_second": int(examples[0].properties.get("rows_per_second", 0)) if len(examples) == 1 else 0,
-        "rows_quarantined": _total(examples, "rows_quarantined"),
-        "quarantine": [f"{e.uri}/quarantine.parquet" for e in examples if e.properties.get("rows_quarantined")],
+        "rows": {split: sum(one.written[split] for one in spans) for split in splits},
+        "rows_read": sum(one.read for one in spans),
+        "rows_per_second": round(spans[0].rows_per_second) if len(spans) == 1 else 0,
+        "rows_quarantined": sum(one.rows_quarantined for one in spans),
+        "quarantine": [f"{e.uri}/{QUARANTINE}" for e, one in zip(examples, spans, strict=True) if one.rows_quarantined],
         "spans_without_rows": [
-            f"{e.properties.get('label')}{' (the newest)' if e.properties.get('span', 0) == newest else ''}"
-            for e in examples
-            if e.properties.get("rows_read") == 0
+            f"{artifact.properties.get('label')}{' (the newest)' if number == max(numbers) else ''}"
+            for artifact, number, one in zip(examples, numbers, spans, strict=True)
+            if not one.read
         ],
-        "rows_in_two_splits": {f"{b} in {a}": _total(examples, f"overlap_{b}_{a}") for a, b in pairs},
-        "rows_unmatched": {name: _total(examples, f"unmatched_{name}") for name in config.data.joins},
-        "histories_cut": {name: _total(examples, f"history_cut_{name}") for name in config.data.history},
-        "histories_without": {name: _total(examples, f"history_without_{name}") for name in config.data.history},
-        "rows_left_out": left_out_sum(str(e.properties.get(LEFT_OUT) or "") for e in examples),
+        "rows_in_two_splits": sums((f"{o.second} in {o.first}", o.rows) for one in spans for o in one.overlaps),
+        "rows_unmatched": sums((join.name, join.unmatched) for one in spans for join in one.joins),
+        "histories_cut": sums((history.name, history.cut) for one in spans for history in one.histories),
+        "histories_without": sums((history.name, history.without) for one in spans for history in one.histories),
+        "rows_left_out": sums(pair for one in spans for pair in one.left_out.items()),
     }
-
-
-def _total(artifacts: Sequence[RecordedArtifact], name: str) -> int:
-    return sum(int(artifact.properties.get(name, 0)) for artifact in artifacts)
 
 
 def _of_gate(data: GateVerdict) -> Facts:

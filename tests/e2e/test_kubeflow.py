@@ -143,8 +143,8 @@ def test_addresses_in_metadata_are_those_of_the_store(runs):
 def test_rows_are_accounted_for_in_the_metadata(runs):
     _, backend, _, _ = runs
     [examples] = backend.metadata.artifacts("tfx.Examples")[:1]
-    facts = examples["metadata"]
-    assert facts["rows_read"] == 15_002 == facts["rows_train"] + facts["rows_eval"] + facts["rows_quarantined"]
+    counts = json.loads(examples["metadata"]["counts"])
+    assert counts["read"] == 15_002 == sum(counts["written"].values()) + counts["rows_quarantined"]
 
 
 def test_each_run_pushed_a_version_and_wrote_a_report(runs):

@@ -56,7 +56,8 @@ def done(result, state: str) -> set[str]:
 def spans_kept(there: Installation) -> list[dict]:
     """Returns the registry's entry of every ingested span."""
     entries = (there.folder / "models/registry/taxi/examples").glob("*.json")
-    return [json.loads(entry.read_text())["metadata"] for entry in entries]
+    found = [json.loads(entry.read_text())["metadata"] for entry in entries]
+    return [facts | {"counts": json.loads(facts["counts"])} for facts in found]
 
 
 def test_every_task_of_the_first_run_is_done(runs):
@@ -83,7 +84,7 @@ def test_a_new_span_is_ingested_and_the_other_is_taken_over(runs):
     assert done(third, "COMPLETE") >= {"ingest", "statistics-gen", "transform", "trainer", "evaluator", "pusher"}
     examples = spans_kept(there)
     assert sorted(facts["span"] for facts in examples) == [1, 2, 3], "each span was ingested once"
-    assert all(facts["rows_read"] == ROWS_OF_SPAN for facts in examples)
+    assert all(facts["counts"]["read"] == ROWS_OF_SPAN for facts in examples)
     windows = [artifact["metadata"] for artifact in there.backend.metadata.artifacts("tfx.Examples")]
     assert [(facts["first_span"], facts["newest_span"]) for facts in windows if "spans" in facts] == [
         ("1", "2"),
@@ -106,13 +107,13 @@ def test_the_window_holds_the_rows_of_both_of_its_spans(runs):
     import tensorflow_data_validation as tfdv
 
     read = tfdv.load_stats_binary(str(there.backend.store.path(shard)))
-    of_window = [facts["rows_train"] for facts in spans_kept(there) if facts["span"] in (2, 3)]
+    of_window = [facts["counts"]["written"]["train"] for facts in spans_kept(there) if facts["span"] in (2, 3)]
     assert len(of_window) == 2 and read.datasets[0].num_examples == sum(of_window) > 1.2 * ROWS_OF_SPAN
 
 
 def test_the_newest_span_of_each_run_is_judged_for_itself(runs):
     there, first, _, _, third = runs
-    labelled = {facts["span"]: facts["rows_eval"] for facts in spans_kept(there)}
+    labelled = {facts["span"]: facts["counts"]["written"]["eval"] for facts in spans_kept(there)}
     for run, newest in ((first, 2), (third, 3)):
         keys = [key for key in there.backend.store.keys() if f"/{run.id}/evaluator/" in key and "/evaluation/" in key]
         [recorded] = [key for key in keys if key.endswith("/verdict.json")]

@@ -157,7 +157,7 @@ def test_the_third_day_is_ingested_alone_and_the_killed_trainer_is_tried_again(r
     _, _, third = runs
     assert third["trainer"].attempts == 2 and third["pusher"].state == "COMPLETE"
     entries = [json.loads(file.read_text()) for file in (cluster.volume / "registry/taxi/examples").glob("*.json")]
-    assert sorted((entry["label"], entry["metadata"]["rows_read"]) for entry in entries) == [
+    assert sorted((entry["label"], json.loads(entry["metadata"]["counts"])["read"]) for entry in entries) == [
         ("2013-01-01", ROWS_OF_SPAN), ("2013-01-02", ROWS_OF_SPAN), ("2013-01-03", ROWS_OF_SPAN),
     ]  # fmt: skip
     folders = {entry["records"].split("/")[-2 if entry["label"] != "2013-01-03" else -1] for entry in entries}

@@ -1,21 +1,21 @@
 """The manifest of an ingestion, a file that accounts for every row. Reading it needs neither Beam nor TensorFlow."""
 
 import hashlib
-import json
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import PurePath
 
+from fullpass.base.errors import UserError
 from fullpass.base.files import read_json
-from fullpass.base.json_text import parse_fields
+from fullpass.base.json_text import finite, parse_fields, parse_json, to_json_text
+from fullpass.base.redact import redact_tree
 from fullpass.preprocessing.columns.raw_columns import ROW_BITS
 
 MANIFEST = "ingest.json"
 QUARANTINE = "quarantine.parquet"
 """File of the bad rows, which were not written, with file, row and reason."""
-LEFT_OUT = "left_out"
-"""Custom property of Examples: reason -> number of rows that are in no split and not bad, as JSON."""
+COUNTS = "counts"
+"""Custom property of Examples: their `RowCounts` as JSON."""
 
 
 @dataclass(frozen=True)
@@ -106,9 +106,17 @@ def history_words(name: str, cut: int, without: int, read: int) -> str:
     )
 
 
-def left_out_sum(of_spans: Iterable[str]) -> dict[str, int]:
-    """Returns reason -> number of rows left out, given these of several spans as JSON; "" is none."""
-    return dict(sum((Counter(json.loads(text or "{}")) for text in of_spans), Counter[str]()))
+def sums(counted: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Returns the sum of the numbers of each name.
+
+    Example:
+        >>> sums([("train", 8), ("eval", 2), ("train", 1)])
+        {'train': 9, 'eval': 2}
+    """
+    found: dict[str, int] = {}
+    for name, count in counted:
+        found[name] = found.get(name, 0) + count
+    return found
 
 
 def left_out_words(left_out: Mapping[str, int]) -> list[str]:
@@ -122,54 +130,68 @@ def left_out_hint(left_out: Mapping[str, int]) -> str:
     return f" {words}. Is label.forecast.ahead or the gap longer than the data, or the window?" if words else ""
 
 
-@dataclass(frozen=True)
-class Manifest:
-    """The account of every row of an ingestion.
+@dataclass(frozen=True, kw_only=True)
+class RowCounts:
+    """The numbers of rows of a span, as its artifact holds them too, without the files and reasons of the manifest.
 
     Attributes:
-        files: Paths, in the order of row ids.
         written: Number of rows per split.
-        quarantined: Number of rows per reason.
         left_out: Number of rows per reason that are in no split and not bad: without a label, or in a gap.
-        label_files: Paths that were read for the label of a forecast.
+        rows_digest: 16 hex digits that are equal for the same files, whose rows then have the same ids; None for a
+            query. Names and sizes of the files and their numbers of rows decide, not the folder, and not the columns.
         seconds: Time from the first row to the last.
-        first_file: Number of the first file in row ids.
     """
 
-    files: tuple[str, ...]
-    read: int
-    written: dict[str, int]
-    quarantined: dict[str, int]
-    bytes_read: int
-    by_file: tuple[FileCount, ...]
+    read: int = 0
+    written: Mapping[str, int] = field(default_factory=dict)
+    rows_quarantined: int = 0
+    left_out: Mapping[str, int] = field(default_factory=dict)
     overlaps: tuple[Overlap, ...] = ()
     joins: tuple[JoinCount, ...] = ()
     histories: tuple[HistoryCount, ...] = ()
-    left_out: dict[str, int] = field(default_factory=dict)
-    label_files: tuple[str, ...] = ()
+    rows_digest: str | None = None
     seconds: float = field(default=0.0, compare=False)
-    first_file: int = 0
 
     @property
     def rows_per_second(self) -> float:
         """Rows per second over all workers, from the first row read to the last row written."""
         return self.read / max(self.seconds, 1e-3)
 
-    @property
-    def rows_quarantined(self) -> int:
-        """The number of quarantined rows."""
-        return sum(self.quarantined.values())
+    def to_json(self) -> str:
+        """Returns the counts as JSON text without secrets."""
+        histories = tuple(replace(one, files=()) for one in self.histories)  # they are as many as those of the rows
+        named = {one.name: getattr(self, one.name) for one in fields(RowCounts)} | {"histories": histories}
+        return to_json_text(redact_tree(finite(named)))
 
-    @property
-    def rows_digest(self) -> str | None:
-        """16 hex digits that are equal for the same files, whose rows then have the same ids; None for a query.
 
-        Names and sizes of the files and their numbers of rows decide, not the folder, and not the columns.
-        """
-        if not self.bytes_read:
-            return None
-        counts = [(PurePath(count.path).name, count.read) for count in self.by_file]
-        return hashlib.sha256(repr((counts, self.bytes_read, self.first_file)).encode()).hexdigest()[:16]
+def read_counts(text: str | None) -> RowCounts:
+    """Returns the counts in the property of an artifact.
+
+    Raises:
+        UserError: It has none.
+    """
+    if not text:
+        raise UserError("The artifacts of the examples have no counts of their rows. Run with --fresh.")
+    return parse_json(RowCounts, text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest(RowCounts):
+    """The account of every row of an ingestion.
+
+    Attributes:
+        files: Paths, in the order of row ids.
+        quarantined: Number of rows per reason.
+        label_files: Paths that were read for the label of a forecast.
+        first_file: Number of the first file in row ids.
+    """
+
+    files: tuple[str, ...]
+    quarantined: Mapping[str, int]
+    bytes_read: int
+    by_file: tuple[FileCount, ...]
+    label_files: tuple[str, ...] = ()
+    first_file: int = 0
 
     def locate(self, row_id: int) -> str:
         """Returns `file, row n` for a row id given at ingest."""
@@ -184,3 +206,11 @@ class Manifest:
 def read_manifest(folder: str) -> Manifest:
     """Returns the manifest of an Examples artifact that Ingest wrote."""
     return parse_fields(Manifest, read_json(f"{folder}/{MANIFEST}"))
+
+
+def digest_of_rows(by_file: Sequence[FileCount], bytes_read: int, first_file: int) -> str | None:
+    """Returns `RowCounts.rows_digest`."""
+    if not bytes_read:
+        return None
+    counts = [(PurePath(count.path).name, count.read) for count in by_file]
+    return hashlib.sha256(repr((counts, bytes_read, first_file)).encode()).hexdigest()[:16]

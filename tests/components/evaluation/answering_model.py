@@ -7,6 +7,7 @@ from tfx.dsl.components.base import base_beam_executor
 from tfx.types import artifact_utils, standard_artifacts
 
 from fullpass.components.evaluation.component import EvaluatorExecutor
+from fullpass.components.ingest.writing.manifest import COUNTS, RowCounts
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
 from fullpass.preprocessing.config import PreprocessingConfig
 from tests import record_files
@@ -61,7 +62,7 @@ def written(rows, folder, newest, files=2):
     """Writes serialized rows to several files of one split, and returns the Examples artifact."""
     artifact = standard_artifacts.Examples()
     artifact.uri, artifact.split_names, artifact.span = str(folder), artifact_utils.encode_split_names(["eval"]), newest
-    artifact.set_int_custom_property("rows_eval", len(rows))
+    artifact.set_string_custom_property(COUNTS, RowCounts(written={"eval": len(rows)}).to_json())
     Path(folder, "Split-eval").mkdir(parents=True)
     for number in range(files):
         record_files.write_records(Path(folder, "Split-eval", f"rows-{number}"), rows[number::files])

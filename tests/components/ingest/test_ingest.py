@@ -14,7 +14,7 @@ from fullpass.components.ingest.ingestion import Ingestion
 from fullpass.components.ingest.readers import lines
 from fullpass.components.ingest.sources.files import find_files, resolve_path
 from fullpass.components.ingest.writing import record_writer, shards
-from fullpass.components.ingest.writing.manifest import read_manifest
+from fullpass.components.ingest.writing.manifest import COUNTS, RowCounts, read_manifest
 from fullpass.preprocessing.columns.raw_columns import ROW_BITS, RawColumn
 from fullpass.preprocessing.internals.beam_internals import local_pipeline
 from tests.components.ingest import ingesting
@@ -293,7 +293,7 @@ def test_a_window_without_any_row_is_refused():
         artifact.id = artifact.span = number
         artifact.set_string_custom_property("label", f"day {number}")
         artifact.set_string_custom_property("fingerprint", str(number))
-        artifact.set_int_custom_property("rows_read", rows)
+        artifact.set_string_custom_property(COUNTS, RowCounts(read=rows).to_json())
         return artifact
 
     window = SpansOfWindow({"1": "1", "2": "2"})

@@ -1,13 +1,12 @@
 """Joined rows of whole ingestions through Beam, read back by TensorFlow."""
 
-import json
 from pathlib import Path
 
 import pytest
 from tfx.types import standard_artifacts
 
 from fullpass.base.errors import UserError
-from fullpass.components.ingest.component import JOINS, IngestExecutor
+from fullpass.components.ingest.component import IngestExecutor, counts_of
 from fullpass.components.ingest.config import IngestConfig
 from fullpass.components.ingest.readers.read_source import find_inputs
 from fullpass.components.ingest.spans.ingest_request import Request
@@ -91,9 +90,7 @@ def test_rows_are_joined_and_counted(flights):
     (count,) = read_manifest(artifact.uri).joins
     unmatched = sum(len(cells) == 1 for cells in expected.values())
     assert (count.name, count.table_rows, count.set_aside, count.unmatched) == ("planes", 5, 0, unmatched)
-    assert artifact.get_int_custom_property("unmatched_planes") == unmatched
-    facts = {"planes": {"files": [str(flights / "planes.csv")], "rows": 5}}
-    assert json.loads(artifact.get_string_custom_property(JOINS)) == facts
+    assert counts_of(artifact).joins == (count,) and count.files == (str(flights / "planes.csv"),)
     assert [path.name for path in Path(artifact.uri, TABLES).iterdir()] == ["planes.arrow"]
 
 

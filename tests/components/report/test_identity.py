@@ -15,7 +15,7 @@ NOW = {"run": "20260102-000000-000000", "config": {"hash": "2222", "yaml": "name
 
 def manifest(*counts):
     files = tuple(FileCount(path, read, {"train": read - bad}, bad) for path, read, bad in counts)
-    return Manifest(tuple(f.path for f in files), sum(f.read for f in files), {}, {}, 0, files)
+    return Manifest(files=tuple(f.path for f in files), quarantined={}, bytes_read=0, by_file=files)
 
 
 def spans(*labels):

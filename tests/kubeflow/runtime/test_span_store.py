@@ -42,7 +42,7 @@ def kept(request, tmp_path, monkeypatch):
             (where / "rows").write_text(f"rows of {span.number}")
             if span.number == run.broken:
                 raise OSError("disk full")
-            written.append((str(where.parent), {"rows_read": 10.0, "span": float(span.number)}))
+            written.append((str(where.parent), {"counts": '{"read": 10}', "span": float(span.number)}))
         return written
 
     def run(request: Request, *, reingest_all: bool = False):

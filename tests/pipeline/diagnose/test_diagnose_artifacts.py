@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from fullpass.base.errors import UserError
+from fullpass.components.ingest.writing.manifest import COUNTS, RowCounts
 from fullpass.pipeline.authoring.loading.load import load
 
 pytestmark = pytest.mark.integration
@@ -34,7 +35,7 @@ def recorded(root: Path):
     def artifact(name: str, rows: int):
         found = standard_artifacts.Examples()
         found.uri = str(root / name)
-        found.set_int_custom_property("rows_train", rows)
+        found.set_string_custom_property(COUNTS, RowCounts(written={"train": rows}).to_json())
         (root / name / "Split-train").mkdir(parents=True, exist_ok=True)
         (root / name / "Split-train" / "data-00000-of-00001").write_bytes(b"records")
         return found
