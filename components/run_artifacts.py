@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class RunArtifacts:
-    """The artifacts of a run by name. A run that ended early lacks those of later nodes.
+    """The artifacts of a run, or the inputs of a node, by name. A run that ended early lacks those of later nodes.
 
-    The names: examples, statistics, comparison (with the declared schema), spans (their comparison), transform_graph,
-    tuner_results, model, model_run, parity, evaluation, blessing, serving (the check), pushed, report.
+    The names of a run: examples, statistics, comparison (with the declared schema), spans (their comparison),
+    transform_graph, tuner_results, model, model_run, parity, evaluation, blessing, serving (the check), pushed, report.
     """
 
     def __init__(self, by_name: Mapping[str, Sequence[RecordedArtifact]]) -> None:

@@ -10,9 +10,9 @@ from tfx.types import standard_artifacts
 
 from fullpass.components.artifacts import ParityReport, ServingReport, SpanComparison
 from fullpass.components.internals.tfx_internals import path_utils
-from fullpass.components.mlmd_values import RecordedArtifact
-from fullpass.components.push.model_lineage import GATES, ModelArtifacts, facts_in_export, lineage_of
+from fullpass.components.push.model_lineage import facts_in_export, lineage_of
 from fullpass.components.push.push import push
+from fullpass.components.run_artifacts import RunArtifacts
 
 
 @component
@@ -63,18 +63,11 @@ def push_model(
     Args:
         inputs: The input artifacts of the Pusher, by name.
     """
-    artifacts_by_name = {name: RecordedArtifact.of(artifacts[0].mlmd_artifact) for name, artifacts in inputs.items()}
-    origins = ModelArtifacts(
-        model=artifacts_by_name["model"],
-        examples=[RecordedArtifact.of(span.mlmd_artifact) for span in inputs["examples"]],
-        transform_graph=artifacts_by_name["transform_graph"],
-        evaluation=artifacts_by_name["evaluation"],
-        blessing=artifacts_by_name["blessing"],
-        gates={node: artifacts_by_name[name] for name, node in GATES.items() if name in artifacts_by_name},
-    )
-    lineage = lineage_of(origins, facts_in_export(origins.model.uri))
-    export = Path(path_utils.serving_model_path(origins.model.uri))
-    result = push(export, Path(target), keep=keep, origin=origins.model.address, lineage=lineage)
+    given = RunArtifacts.of(inputs)
+    [model] = given.all("model")
+    lineage = lineage_of(given, facts_in_export(model.uri))
+    export = Path(path_utils.serving_model_path(model.uri))
+    result = push(export, Path(target), keep=keep, origin=model.address, lineage=lineage)
     pushed_model.set_int_custom_property("pushed", 1)
     pushed_model.set_int_custom_property("created", int(result.created))
     pushed_model.set_string_custom_property("pushed_version", str(result.version))

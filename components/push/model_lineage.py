@@ -7,16 +7,16 @@ The lineage of a model can therefore be read without its pipeline.
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
 from fullpass.base.files import names_under, read_bytes
 from fullpass.components.artifact_files import COMPARISON_FILE
-from fullpass.components.evaluation.judge.verdict import Verdict, read_verdict
+from fullpass.components.evaluation.judge.verdict import Verdict
 from fullpass.components.ingest.writing.manifest import COUNTS, read_counts
 from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.components.push.push import LINEAGE, SERVING
+from fullpass.components.run_artifacts import RunArtifacts
 from fullpass.trainer.export.export_files import read_description
 
 EVALUATOR = "Evaluator"
@@ -26,41 +26,24 @@ GATES = {"comparison": "DataGate", "parity": "Parity", "serving": "ServingCheck"
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class ModelArtifacts:
-    """A model, its inputs and its verdicts; None for an artifact that does not exist (yet).
-
-    Attributes:
-        examples: The raw examples, one artifact per span.
-        blessing: The verdict of the Evaluator, or of a person.
-        gates: The outputs of the other gates, by node id.
-    """
-
-    model: RecordedArtifact
-    examples: Sequence[RecordedArtifact]
-    transform_graph: RecordedArtifact | None
-    evaluation: RecordedArtifact | None = None
-    blessing: RecordedArtifact | None = None
-    gates: Mapping[str, RecordedArtifact] = field(default_factory=dict)
-
-
-def lineage_of(origins: ModelArtifacts, facts: Mapping[str, Any]) -> Json:
+def lineage_of(inputs: RunArtifacts, facts: Mapping[str, Any]) -> Json:
     """Returns the lineage of a model.
 
     Args:
+        inputs: What its Pusher has as inputs, by their names: the model, the raw examples that it was trained on, one
+            artifact per span, the transform graph, and the verdicts. Verdicts may be absent.
         facts: `run`, `config` and `code` of the run that trained the model, as far as they are known.
     """
-    graph = origins.transform_graph
-    verdict = read_verdict(origins.evaluation.uri) if origins.evaluation is not None else None
+    graph, gates = inputs.find("transform_graph"), {node: inputs.find(name) for name, node in GATES.items()}
     return {
-        "model": origins.model.address,
+        "model": inputs.all("model")[0].address,
         "run": facts.get("run"),
         "config": facts.get("config"),
         "code": facts.get("code"),
-        "spans": [_span_facts(examples) for examples in sorted(origins.examples, key=_span_number)],
+        "spans": [_span_facts(examples) for examples in sorted(inputs.all("examples"), key=_span_number)],
         "transform_graph": graph and {"uri": graph.address, "digest": folder_digest(f"{graph.uri}/transform_fn")},
-        **_evaluation_facts(verdict, origins.blessing),
-        "gates": {node: _gate_facts(gate) for node, gate in sorted(origins.gates.items())},
+        **_evaluation_facts(inputs.verdict, inputs.find("blessing")),
+        "gates": {node: _gate_facts(gate) for node, gate in sorted(gates.items()) if gate is not None},
     }
 
 

@@ -24,6 +24,7 @@ from fullpass.kubeflow.runtime.executor_input import ExecutorInput, Outputs
 from fullpass.pipeline.config import Event, Hook
 from fullpass.pipeline.exit_codes import OUTCOME_CODES
 from fullpass.pipeline.record.facts import RunFacts
+from fullpass.pipeline.record.gather_facts import of_verdict
 from fullpass.pipeline.record.notifications import notify, payload_of
 from fullpass.pipeline.running.execution import failure
 
@@ -113,8 +114,8 @@ def record_outcome(task: ExecutorInput) -> Outputs:
     facts = {
         "outcome": "success" if verdict.blessed else "not_blessed",
         "message": f"pushed to {pushed_to}" if pushed_to else "; ".join(verdict.reasons),
-        "metrics": {m.metric: m.value for m in verdict.metrics},
-        "reasons": list(verdict.reasons),
+        **of_verdict(task.inputs["evaluation"].uri, verdict),
+        "blessed": verdict.blessed,
         "model": blessing.metadata.get("current_model"),
         "pushed_to": pushed_to,
         "newly_pushed": new,

@@ -136,7 +136,7 @@ def of_artifacts(result: RunResult, made: RunArtifacts, config: PipelineConfig) 
     if data is not None:
         facts["data_gate"] = _of_gate(data)
     if verdict is not None:
-        facts |= _of_verdict(made.uri("evaluation"), verdict)
+        facts |= of_verdict(made.uri("evaluation"), verdict)
     if made.all("statistics"):
         labels = read_split_labels(made.uri("statistics"), config.label, config.data.split_names)
         facts |= _of_labels(labels, facts.get("metrics", {}))
@@ -223,7 +223,8 @@ def _of_gate(data: GateVerdict) -> Facts:
     }
 
 
-def _of_verdict(folder: str, verdict: Verdict) -> Facts:
+def of_verdict(folder: str, verdict: Verdict) -> Facts:
+    """Returns what the Evaluator found. folder: that of its measurements."""
     return {
         "evaluation": folder,
         "reasons": verdict.reasons,

@@ -9,7 +9,8 @@ from ml_metadata import proto
 
 from fullpass.components.internals.tfx_internals import constants
 from fullpass.components.mlmd_values import RecordedArtifact
-from fullpass.components.push.model_lineage import GATES, ModelArtifacts, facts_in_export, lineage_of
+from fullpass.components.push.model_lineage import facts_in_export, lineage_of
+from fullpass.components.run_artifacts import RunArtifacts
 from fullpass.pipeline.running.execution.records import artifacts_of, locked_store, node_of, recorded_facts
 
 
@@ -25,17 +26,15 @@ def find_lineage(path: Path, model_uri: str) -> dict[str, Any] | None:
             return None
         training = graph.maker(model)
         push = graph.push_of(model)
-        judged = graph.inputs(push) if push else {}
-        origins = ModelArtifacts(
-            model=RecordedArtifact.of(model),
-            examples=[RecordedArtifact.of(span) for span in graph.raw_examples(training)],
-            transform_graph=_first(graph.inputs(training).get("transform_graph")),
-            evaluation=_first(judged.get("evaluation")),
-            blessing=_first(judged.get("blessing")),
-            gates={node: RecordedArtifact.of(judged[name][0]) for name, node in GATES.items() if name in judged},
-        )
+        found = {
+            **(graph.inputs(push) if push else {}),
+            "model": [model],
+            "examples": graph.raw_examples(training),
+            "transform_graph": graph.inputs(training).get("transform_graph", []),
+        }
+        inputs = RunArtifacts({name: [RecordedArtifact.of(one) for one in made] for name, made in found.items()})
         facts = graph.facts_of(training) or facts_in_export(model_uri)
-    return lineage_of(origins, facts)
+    return lineage_of(inputs, facts)
 
 
 def folders_of_examples(path: Path, model_uri: str) -> list[str]:
@@ -97,7 +96,3 @@ class _MetadataGraph:
     def _complete(self, ids: Iterable[int]) -> list[proto.Execution]:
         executions = self.store.get_executions_by_id(sorted(set(ids)))
         return [e for e in executions if e.last_known_state == proto.Execution.COMPLETE]
-
-
-def _first(artifacts: list[proto.Artifact] | None) -> RecordedArtifact | None:
-    return RecordedArtifact.of(artifacts[0]) if artifacts else None

@@ -6,7 +6,6 @@ number of runs.
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -33,27 +32,6 @@ _NOT_WRITTEN = "The page of all runs could not be written"
 
 Link = tuple[str, str]
 """Text and address, relative to the root."""
-
-
-@dataclass(frozen=True)
-class ShownNode:
-    """A node of a run. after: the nodes whose artifacts it reads. links: its log and its artifacts."""
-
-    id: str
-    status: str
-    style: str
-    took: str
-    after: tuple[str, ...]
-    links: tuple[Link, ...]
-
-
-@dataclass(frozen=True)
-class ShownRun:
-    """A run with its nodes. layers: nodes that only read what earlier layers made."""
-
-    facts: tuple[tuple[str, str], ...]
-    links: tuple[Link, ...]
-    layers: tuple[tuple[ShownNode, ...], ...]
 
 
 def write_root_page(root: Path, name: str, target: Path) -> Path:
@@ -102,7 +80,8 @@ def _report(run: ListedRun) -> Path | None:
     return Path(report) if report and Path(report).is_file() else None
 
 
-def _shown(layout: RootLayout, run: ListedRun) -> ShownRun:
+def _shown(layout: RootLayout, run: ListedRun) -> dict[str, Any]:
+    """Returns the newest run for the template: its facts, its links, and its nodes, each layer reading earlier ones."""
     # Loads ML Metadata, which `fullpass report` does not need.
     from fullpass.pipeline.running.execution.records import artifacts_by_node
 
@@ -118,27 +97,24 @@ def _shown(layout: RootLayout, run: ListedRun) -> ShownRun:
     ]
     report, logs = _report(run), layout.run_logs(name)
     reads, made = artifacts_by_node(layout.metadata, known.recorded_as or name) if known.nodes else ({}, {})
-    shown: dict[str, ShownNode] = {}
+    shown: dict[str, dict[str, Any]] = {}
     depth: dict[str, int] = {}
     for node, result in known.nodes.items():  # in the order of the pipeline, so nodes that it reads come before it
         after = [other for other in shown if made.get(other, set()) & reads.get(node, set())]
         # The folder of an artifact is <root>/<Node>/<output>/<execution>.
         outputs = sorted((Path(uri).parent.name, Path(uri)) for uri in made.get(node, ()))
         depth[node] = 1 + max((depth[other] for other in after), default=-1)
-        shown[node] = ShownNode(
-            node,
-            result["status"],
-            _STYLES.get(result["status"], "quiet"),
-            _took(result),
-            tuple(after),
-            tuple(_links(layout.root, [("log", logs / f"{node}.log"), *outputs])),
-        )
-    layers = (tuple(one for one in shown.values() if depth[one.id] == level) for level in sorted(set(depth.values())))
-    return ShownRun(
-        tuple(fact for fact in facts if fact[1]),
-        tuple(_links(layout.root, [("report", report), ("logs", logs)])),
-        tuple(layers),
-    )
+        shown[node] = {
+            "id": node,
+            "status": result["status"],
+            "style": _STYLES.get(result["status"], "quiet"),
+            "took": _took(result),
+            "after": after,
+            "links": _links(layout.root, [("log", logs / f"{node}.log"), *outputs]),
+        }
+    layers = [[one for one in shown.values() if depth[one["id"]] == level] for level in sorted(set(depth.values()))]
+    links = _links(layout.root, [("report", report), ("logs", logs)])
+    return {"facts": [fact for fact in facts if fact[1]], "links": links, "layers": layers}
 
 
 def _linked(root: Path, run: ListedRun) -> str:
@@ -154,7 +130,5 @@ def _took(result: Mapping[str, Any]) -> str:
     return f"{result['seconds']:.1f} s, {result['cpu_seconds']:.1f} s of processor, {result['peak_mib']:,} MiB"
 
 
-def _links(root: Path, named: Iterable[tuple[str, Path | None]]) -> Iterable[Link]:
-    for text, path in named:
-        if path is not None and path.exists():
-            yield text, quote(os.path.relpath(path, root))
+def _links(root: Path, named: Iterable[tuple[str, Path | None]]) -> list[Link]:
+    return [(text, quote(os.path.relpath(path, root))) for text, path in named if path is not None and path.exists()]

@@ -84,7 +84,8 @@ def test_a_model_that_was_not_blessed_is_told_of_with_the_reasons(variables, tmp
     paths = dict.fromkeys(made, "/unused") | {"evaluation": str(tmp_path)}
     record_outcome(parse_message(json.dumps(message), paths, {}))
     why = "auc is 0.7500, below the minimum 0.999 (evaluation.thresholds.auc.min)"
-    facts = {"metrics": {"auc": 0.75}, "reasons": [why], "model": "s3://b/m", "report": "s3://b/report"}
+    facts = {"metrics": {"auc": 0.75}, "reasons": [why], "examples": 900, "blessed": False}
+    facts |= {"model": "s3://b/m", "report": "s3://b/report", "evaluation": "s3://b/evaluation"}
     told = container_records(variables, json.dumps(MESSAGE)).read()
     assert told == RunFacts(run_id="run-7", outcome="not_blessed", message=why, **facts)
 
