@@ -136,7 +136,7 @@ EXECUTOR = """
                 raise ValueError("the loss is no number")
             os.makedirs(model.uri, exist_ok=True)
             run = json.load(open(os.environ["FULLPASS_RUN_FACTS"]))
-            model.set_string_custom_property("run", str(run["run"]))
+            model.set_string_custom_property("run", str(run["run_id"]))
             open(f"{model.uri}/worker-{task['index']}", "w").close()
             model.set_int_custom_property("by", task["index"])
 """
