@@ -190,7 +190,7 @@ def _of_examples(examples: Sequence[RecordedArtifact], splits: Sequence[str]) ->
     spans = [read_counts(one.properties.get(COUNTS)) for one in examples]
     numbers = [int(one.properties.get("span", 0)) for one in examples]
     return {
-        "rows": {split: sum(one.written[split] for one in spans) for split in splits},
+        "rows": {split: sum(one.written.get(split, 0) for one in spans) for split in splits},
         "rows_read": sum(one.read for one in spans),
         "rows_per_second": round(spans[0].rows_per_second) if len(spans) == 1 else 0,
         "rows_quarantined": sum(one.rows_quarantined for one in spans),

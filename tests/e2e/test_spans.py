@@ -110,6 +110,7 @@ def test_a_span_like_the_one_before_passes_the_gate(daily, measured_in_forks):
         "findings": [],
         "released": [],
         "gaps": [],
+        "notes": [],
     }
 
 

@@ -118,6 +118,7 @@ def test_the_training_shows_the_wait_for_input():
         "steps_per_epoch": 50,
         "parameters": 1234,
         "examples_per_second": 9876,
+        "ended_by": "epochs",
         "devices": "CPU",
         "precision": "float32",
         "classes": {"0": 4000, "1": 1000},
