@@ -40,11 +40,6 @@ class InputSettings:
     batch_size: int
     shuffle: int
 
-    @property
-    def first_reading(self) -> tuple[RecordSource, int]:
-        """The source and the readers, which determine the speed of the first reading."""
-        return self.source, self.readers
-
 
 @dataclass(frozen=True)
 class Speed:
@@ -92,7 +87,7 @@ def input_settings(profiled: ProfiledTraining, changes: Changes) -> InputSetting
     return InputSettings(
         source=source,
         kept="disk" if config.cache == "auto" and not fits(profiled, config.memory_fraction) else kept,
-        readers=readers_of(config.readers, len(source.files)),
+        readers=config.readers if config.readers != "auto" else min(len(source.files), MAX_READERS, usable_cores()),
         batch_size=size,
         shuffle=STREAM_SHUFFLE_ROWS if config.shuffle_buffer == "auto" else config.shuffle_buffer,
     )
@@ -103,25 +98,20 @@ def fits(profiled: ProfiledTraining, memory_fraction: float) -> bool:
     return profiled.row_bytes * profiled.training.rows <= available_memory() * memory_fraction
 
 
-def readers_of(readers: int | Literal["auto"], files: int) -> int:
-    """Returns the number of files that are read at the same time."""
-    return min(files, MAX_READERS, usable_cores()) if readers == "auto" else readers
-
-
 def measured_speed(
-    profiled: ProfiledTraining, setting: InputSettings, seconds: float, firsts: dict[object, Rate]
+    profiled: ProfiledTraining, setting: InputSettings, seconds: float, firsts: dict[RecordSource, Rate]
 ) -> Speed:
     """Returns the speed of a training under a setting.
 
     Args:
         seconds: The seconds of each of the two measurements.
-        firsts: The rates of first readings, which settings with the same first reading share.
+        firsts: The rates of first readings, which settings with the same source share.
     """
-    if setting.first_reading not in firsts:
-        firsts[setting.first_reading] = _read_once(profiled, setting, seconds)
+    if setting.source not in firsts:
+        firsts[setting.source] = _read_once(profiled, setting, seconds)
     order = profiled.order(setting.batch_size, setting.shuffle)
     epochs = train_for(profiled.update, batches(profiled, setting, order), setting.batch_size, seconds)
-    return Speed(firsts[setting.first_reading], epochs, _readings(profiled, setting))
+    return Speed(firsts[setting.source], epochs, _readings(profiled, setting))
 
 
 def batches(profiled: ProfiledTraining, setting: InputSettings, order: BatchOrder) -> tf.data.Dataset:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from fullpass.pipeline.diagnose.profiled_training import ProfiledTraining
+from fullpass.pipeline.diagnose.profiled_training import ProfiledTraining, RecordSource
 from fullpass.pipeline.diagnose.rates import Rate
 from fullpass.pipeline.diagnose.settings import Changes, Speed, fits, input_settings, measured_speed
 
@@ -72,11 +72,11 @@ def try_settings(
     """
     tried = [Candidate({}, "as written"), *wanted]
     settings = [input_settings(profiled, candidate.changes) for candidate in tried]
-    measurements = len(settings) + len({setting.first_reading for setting in settings})
+    measurements = len(settings) + len({setting.source for setting in settings})
     share = seconds / _ROUNDS / measurements
     speeds: list[list[Speed]] = [[] for _ in settings]
     for number in range(_ROUNDS):
-        firsts: dict[object, Rate] = {}
+        firsts: dict[RecordSource, Rate] = {}
         for candidate, setting, found in zip(tried, settings, speeds, strict=True):
             log(f"round {number + 1} of {_ROUNDS}: {candidate.text}")
             found.append(measured_speed(profiled, setting, share, firsts))

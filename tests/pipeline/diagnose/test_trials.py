@@ -29,10 +29,10 @@ def tried(monkeypatch):
         def input_settings(_, changes):
             reading = "rewritten" if any(path.startswith("data.") for path in changes) else "as written"
             name = ", ".join(f"{path}: {value}" for path, value in changes.items()) or "as written"
-            return SimpleNamespace(name=name, first_reading=reading, batch_size=100, shuffle=0)
+            return SimpleNamespace(name=name, source=reading, batch_size=100, shuffle=0)
 
         def read_once(_, setting, __):
-            measured.append(f"first of {setting.first_reading}")
+            measured.append(f"first of {setting.source}")
             return Rate(1000, 1000 * FIRST, 0.0)
 
         def train(_, setting, *__):
