@@ -60,7 +60,7 @@ def stages(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -
     passes = (epochs + 1) / epochs if setting.kept == "files" else 1 / epochs
     return [
         Stage(name, rate, (passes if name in ONCE else 1.0) * rate.seconds_per_row * setting.batch_size)
-        for name, rate in _measured(profiled, setting, seconds / 8)
+        for name, rate in _measured(profiled, setting, seconds / len(STAGES))
     ]
 
 

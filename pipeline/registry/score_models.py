@@ -23,6 +23,10 @@ from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.trainer.records.record_files import BLOCK_ROWS, record_batches
 
 
+_LABEL_TOLERANCE = 1e-5
+"""The relative difference up to which two labels are equal: some steps of float32, in which models hold them."""
+
+
 class NotComparable(UserError):
     """Two models have no rows, or no metrics, in common; the message says why."""
 
@@ -213,7 +217,7 @@ def _check_labels(a: ComparedModel, b: ComparedModel, first: Scored, second: Sco
         )
     same = labels[0] == labels[1]
     if labels[0].dtype.kind == "f":
-        same = np.isclose(labels[0], labels[1], rtol=1e-5, atol=1e-6)
+        same = np.isclose(labels[0], labels[1], rtol=_LABEL_TOLERANCE, atol=_LABEL_TOLERANCE / 10)
     wrong = int((~(same if same.ndim == 1 else same.all(axis=1))).sum())
     if wrong:
         raise NotComparable(

@@ -24,6 +24,8 @@ from fullpass.pipeline.startup import set_environment
 _MOST_SECONDS = 3600
 """Seconds after which reading a new span is given up, so that a source that hangs ends no schedule."""
 _ERROR = "error"
+_MOST_CHARACTERS = 2000
+"""Characters of the end of a process's errors in a message: a traceback with its last frames."""
 
 
 def drift(loaded: Loaded, *, root: Path | None = None, span: str | None = None) -> GateVerdict:
@@ -85,7 +87,7 @@ def drift_in_a_process(file: Path, *, root: Path | None = None, span: str | None
     told = (
         json.loads(done.stdout.splitlines()[-1])
         if done.stdout
-        else {_ERROR: done.stderr.decode(errors="replace")[-2000:]}
+        else {_ERROR: done.stderr.decode(errors="replace")[-_MOST_CHARACTERS:]}
     )
     if _ERROR in told:
         raise UserError(f"{file}: drift could not be measured: {told[_ERROR]}")
