@@ -22,9 +22,10 @@ from fullpass.pipeline.registry.compared_model import ComparedModel
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.trainer.records.record_files import BLOCK_ROWS, record_batches
 
-
-_LABEL_TOLERANCE = 1e-5
+_RELATIVE = 1e-5
 """The relative difference up to which two labels are equal: some steps of float32, in which models hold them."""
+_ABSOLUTE = 1e-6
+"""The same around 0."""
 
 
 class NotComparable(UserError):
@@ -217,7 +218,7 @@ def _check_labels(a: ComparedModel, b: ComparedModel, first: Scored, second: Sco
         )
     same = labels[0] == labels[1]
     if labels[0].dtype.kind == "f":
-        same = np.isclose(labels[0], labels[1], rtol=_LABEL_TOLERANCE, atol=_LABEL_TOLERANCE / 10)
+        same = np.isclose(labels[0], labels[1], rtol=_RELATIVE, atol=_ABSOLUTE)
     wrong = int((~(same if same.ndim == 1 else same.all(axis=1))).sum())
     if wrong:
         raise NotComparable(
