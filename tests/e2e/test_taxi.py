@@ -227,4 +227,6 @@ def test_the_same_pipeline_by_tfx_command_line(taxi, fullpass, tmp_path):
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert metadata.read_bytes() == before and taxi.version() == served
     assert {node["status"] for node in taxi.summary()["nodes"].values()} == {"cached"}
-    assert [one.outcome for one in read_runs(taxi.root, 50)] == ["success"] + [one.outcome for one in listed]
+    assert [one.facts.outcome for one in read_runs(taxi.root, 50)] == ["success"] + [
+        one.facts.outcome for one in listed
+    ]
