@@ -19,17 +19,13 @@ from fullpass.components.ingest.sources.config import ImagesSource
 from fullpass.pipeline.authoring.checks.check import require
 from fullpass.pipeline.authoring.checks.data_rules import unread_derived
 from fullpass.pipeline.authoring.data_check.data_check import check_sample
+from fullpass.pipeline.authoring.init.combine_columns import combine_columns, propose_sequences
 from fullpass.pipeline.authoring.init.propose_features import weighted_pairs
 from fullpass.pipeline.authoring.init.propose_joins import propose_joins, with_column
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, choose_label, named_columns
 from fullpass.pipeline.authoring.init.propose_model import propose_evaluation, propose_model
 from fullpass.pipeline.authoring.init.propose_split import other_splits, split_line
-from fullpass.pipeline.authoring.init.select_columns import (
-    SelectedColumns,
-    combine_columns,
-    propose_sequences,
-    select_columns,
-)
+from fullpass.pipeline.authoring.init.select_columns import SelectedColumns, select_columns
 from fullpass.pipeline.authoring.init.yaml_text import Draft, YamlLine, yaml_of
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Keys, Problem, format_path
