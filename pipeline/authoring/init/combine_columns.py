@@ -6,25 +6,14 @@ from dataclasses import replace
 import numpy as np
 
 from fullpass.base.errors import UserError
-from fullpass.pipeline.authoring.init.propose_features import (
-    duration_of,
-    feature_of,
-    position_pairs,
-    seconds_between,
-)
+from fullpass.pipeline.authoring.init.propose_features import duration_of, feature_of, position_pairs, seconds_between
 from fullpass.pipeline.authoring.init.propose_label import evaluated, quoted, unique
 from fullpass.pipeline.authoring.init.select_columns import FeatureCandidate, SelectedColumns
 from fullpass.pipeline.authoring.init.yaml_text import YamlLine
-from fullpass.pipeline.authoring.profile.column_profile import (
-    ColumnProfile,
-    profile_computed,
-)
+from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, profile_computed
 from fullpass.pipeline.authoring.profile.sample import Sample
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
-from fullpass.pipeline.authoring.profile.strength import (
-    Target,
-    strength_of,
-)
+from fullpass.pipeline.authoring.profile.strength import Target, strength_of
 from fullpass.preprocessing.expressions.expression import parse_expression
 from fullpass.preprocessing.values.list_values import lengths_of
 

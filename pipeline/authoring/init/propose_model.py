@@ -7,9 +7,7 @@ import numpy as np
 
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel
 from fullpass.pipeline.authoring.init.propose_split import ratios_of
-from fullpass.pipeline.authoring.init.select_columns import (
-    SelectedColumns,
-)
+from fullpass.pipeline.authoring.init.select_columns import SelectedColumns
 from fullpass.pipeline.authoring.init.yaml_text import YamlLine
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
 from fullpass.pipeline.authoring.rules import rule

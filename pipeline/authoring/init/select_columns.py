@@ -6,26 +6,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from fullpass.base.errors import UserError
-from fullpass.pipeline.authoring.init.propose_features import (
-    feature_of,
-    is_usable,
-)
+from fullpass.pipeline.authoring.init.propose_features import feature_of, is_usable
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel
 from fullpass.pipeline.authoring.init.yaml_text import YamlLine
 from fullpass.pipeline.authoring.profile import leaks
-from fullpass.pipeline.authoring.profile.column_profile import (
-    ColumnProfile,
-    profile_computed,
-    shown,
-    words_of,
-)
+from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, profile_computed, shown, words_of
 from fullpass.pipeline.authoring.profile.effects import has_trend, is_better_by_value
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
-from fullpass.pipeline.authoring.profile.strength import (
-    Strength,
-    groups_for_pairs,
-    strength_of_pair,
-)
+from fullpass.pipeline.authoring.profile.strength import Strength, groups_for_pairs, strength_of_pair
 from fullpass.pipeline.authoring.rules import rule
 from fullpass.preprocessing.config import ColumnType
 from fullpass.preprocessing.values.written_values import read_written

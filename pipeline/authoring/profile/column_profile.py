@@ -12,12 +12,7 @@ import pyarrow as pa
 from fullpass.pipeline.authoring.profile.date_formats import Dates, find_dates
 from fullpass.pipeline.authoring.profile.images import ImageShape
 from fullpass.pipeline.authoring.profile.number_profile import NumberProfile, are_values, profile_numbers
-from fullpass.pipeline.authoring.profile.value_counts import (
-    NO_VALUES,
-    ValueCounts,
-    count_computed,
-    count_values,
-)
+from fullpass.pipeline.authoring.profile.value_counts import NO_VALUES, ValueCounts, count_computed, count_values
 from fullpass.pipeline.authoring.profile.written_numbers import (
     WrittenNumbers,
     find_sums,

@@ -18,9 +18,7 @@ from fullpass.components.ingest.sources.storage import is_compressed, open_binar
 from fullpass.pipeline.authoring.profile.images import Size, image_sizes, image_texts
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import as_declared, to_text
-from fullpass.preprocessing.values.list_values import (
-    is_list,
-)
+from fullpass.preprocessing.values.list_values import is_list
 
 _LOOK = 4 << 20
 """Bytes by which it is judged whether every line end ends a row."""

@@ -23,12 +23,7 @@ from fullpass.pipeline.authoring.profile.column_profile import (
 )
 from fullpass.pipeline.authoring.profile.detect_source import FoundSource, infer_source, path_from
 from fullpass.pipeline.authoring.profile.images import FROM_IMAGE, find_named, manifest_settings, shape_of
-from fullpass.pipeline.authoring.profile.number_profile import (
-    SURE_WORDS,
-    has_code_na,
-    missing_tokens,
-    profile_numbers,
-)
+from fullpass.pipeline.authoring.profile.number_profile import SURE_WORDS, has_code_na, missing_tokens, profile_numbers
 from fullpass.pipeline.authoring.profile.sample import Sample, read_sample
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_values
 from fullpass.pipeline.authoring.rules import UNCHANGED, rule

@@ -15,14 +15,7 @@ from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.features.id_features import BooleanFeature
 from fullpass.preprocessing.features.ids import Identity
 from fullpass.preprocessing.values.convert import convert
-from tests.pipeline.authoring.data_check.checked_table import (
-    ROWS,
-    columns,
-    of,
-    of_table,
-    problems,
-    replaced,
-)
+from tests.pipeline.authoring.data_check.checked_table import ROWS, columns, of, of_table, problems, replaced
 from tests.pipeline.authoring.tables import write_csv as write
 
 

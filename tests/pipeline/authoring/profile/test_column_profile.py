@@ -3,11 +3,7 @@ import pyarrow as pa
 import pytest
 
 from fullpass.pipeline.authoring.init.propose_features import feature_of
-from fullpass.pipeline.authoring.profile.column_profile import (
-    profile_list_column,
-    shown,
-    words_of,
-)
+from fullpass.pipeline.authoring.profile.column_profile import profile_list_column, shown, words_of
 from tests.pipeline.authoring.tables import column_of
 
 RANDOM = np.random.default_rng(3)

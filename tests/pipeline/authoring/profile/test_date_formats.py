@@ -3,12 +3,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from fullpass.pipeline.authoring.profile.date_formats import (
-    CANDIDATES,
-    differing_parts,
-    find_dates,
-    formats_of,
-)
+from fullpass.pipeline.authoring.profile.date_formats import CANDIDATES, differing_parts, find_dates, formats_of
 from fullpass.preprocessing.dates.date_format import compile_format
 from tests.pipeline.authoring.tables import values_of
 
