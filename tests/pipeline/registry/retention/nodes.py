@@ -21,6 +21,7 @@ from tfx.types.standard_artifacts import (
 
 from fullpass.components.artifacts import Report as ReportArtifact
 from fullpass.components.ingest.component import SpansOfWindow
+from fullpass.components.ingest.writing.manifest import COUNTS, RowCounts
 from fullpass.components.push.push import push
 from tests.pipeline.registry.bless_nodes import write
 
@@ -69,6 +70,7 @@ def Ingest(number: Parameter[int], examples: OutputArtifact[Examples]):
     write(examples.uri, "quarantine.parquet", "bad rows")
     examples.span = number
     examples.set_string_custom_property("fingerprint", f"f{number}")
+    examples.set_string_custom_property(COUNTS, RowCounts(read=1, written={"train": 1}).to_json())
 
 
 @component
