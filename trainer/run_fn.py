@@ -84,7 +84,7 @@ def run_fn(fn_args: "FnArgs") -> None:
     curves.close()
     calibration = _calibrate(inputs, data, trained.network)
     decision = _decide(inputs, data, trained.network)
-    trained = final(trained)
+    trained = final(trained, data, inputs.spec)
     clock.append(time.monotonic())
     _export(inputs, data, trained, decision, chief=chief)
     clock.append(time.monotonic())
@@ -143,9 +143,9 @@ def _export(
 ) -> None:
     """Writes the export. All workers must write, because this reads variables of all workers; the chief's is kept."""
     folder = inputs.serving_model_dir if chief else os.path.join(tempfile.mkdtemp(), "export")
-    weights: dict[str, Any] = {"trees": dict(trained.trees)} if trained.trees else {}
+    weights: dict[str, Any] = {"trees": trained.trees} if trained.trees else {}
     if trained.learned is not None:
-        weights = describe_weights(trained.learned, trained.network.model)
+        weights = describe_weights(trained.learned.network, trained.network.model)
     tables = read_tables(inputs.transform_output, inputs.spec.preprocessing)
     served = served_model(inputs.spec, trained.network, data.statistics.names, tables)
     export_model(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import keras
 import numpy as np
@@ -30,9 +30,6 @@ from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.models.tasks import HEAD
 from fullpass.trainer.models.weight_semantics import Network
 
-if TYPE_CHECKING:
-    from fullpass.trainer.trees.grow_trees import Grown
-
 EVAL_BATCH = 4096
 """Rows of a batch of evaluation at most; it needs no memory for gradients."""
 _BLEND_ROWS = 20_000
@@ -41,6 +38,7 @@ _EVAL_PIXELS = 4 << 20
 """Pixels of a batch of evaluation at most, twice those of a batch of training."""
 _EVAL_BYTES = 8 << 20
 """Bytes of its rows with their padding at most."""
+_OF_TREES = ("trees", "leaves", "forests", "random")
 
 _Epochs = list[tuple[int, dict[str, float]]]
 """The numbers of epochs, with their metrics."""
@@ -67,6 +65,42 @@ class RunOptions:
     keep_checkpoint: bool = False
 
 
+class Part(Protocol):
+    """What each kind of model is trained to; `Grown` and `LinearFit` are such parts, too.
+
+    Attributes:
+        loss: The monitored metric on the validation rows; None for networks, whose history has it.
+        again: Trains the same model on the validation rows too; None if that is not worth its time.
+        held: With folds, the output for each train row of a model that did not learn from it, float32 [rows, columns],
+            in the order of the split; None without folds.
+    """
+
+    @property
+    def network(self) -> Network: ...
+    @property
+    def fitted(self) -> Fitted: ...
+    @property
+    def loss(self) -> float | None: ...
+    @property
+    def again(self) -> "Callable[[], Part] | None": ...
+    @property
+    def held(self) -> np.ndarray | None: ...
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A network that learned in steps. Its history has its loss, and it learns from its rows once.
+
+    Attributes:
+        weight_origins: How a warm start initialized each weight; empty for a cold start.
+    """
+
+    network: Network
+    fitted: Fitted
+    weight_origins: tuple[WeightOrigin, ...]
+    loss = again = held = None
+
+
 @dataclass(frozen=True)
 class Trained:
     """A trained model with the record of its training.
@@ -74,41 +108,42 @@ class Trained:
     Attributes:
         model: Maps batches to logits, with the weights of the best epoch.
         network: The part of the model that reads transformed features only.
-        weight_origins: How a warm start initialized each weight; empty for a cold start.
-        trees: The numbers of trees and leaves of a tree model, of the forests that grew again, and of those with random
-            thresholds; empty for networks.
+        parts: Kind of model -> what was trained; several if their blend pays.
+        fitted: The record of training; of a blend, that of the part with the smallest metric.
         compared: Kind of model -> its metric on the validation rows, if several models were tried, else empty.
         blend: The weights of these models and what their blend gains; None if there is none. Only a blend that pays is
-            kept, else the model with the smallest metric. `fitted` is that of this model.
-        loss: The monitored metric of trees or a linear model on the validation rows; None for a network, whose history
-            has it.
-        learned: The network whose weights the next warm start may take; None without one.
-        linear: The linear model that was fitted exactly, or None.
-        again: Trains the same model on the validation rows too; None if that is not worth its time. See `final`.
-        held: With folds, the output for each train row of trees or linear models that did not learn from it, float32
-            [rows, columns], in the order of the split.
+            kept, else the model with the smallest metric.
     """
 
     model: keras.Model
     network: Network
+    parts: Mapping[str, Part]
     fitted: Fitted
     devices: str
     precision: str
-    weight_origins: tuple[WeightOrigin, ...] = ()
-    trees: Mapping[str, int] = field(default_factory=dict)
     compared: Mapping[str, float] = field(default_factory=dict)
     blend: Choice | None = None
-    loss: float | None = None
-    learned: Network | None = None
-    linear: Network | None = None
-    again: Callable[[], "Trained"] | None = None
-    held: np.ndarray | None = None
+
+    @property
+    def learned(self) -> Learned | None:
+        """The network whose weights the next warm start may take; None without one."""
+        return next((part for part in self.parts.values() if isinstance(part, Learned)), None)
+
+    @property
+    def weight_origins(self) -> tuple[WeightOrigin, ...]:
+        """How a warm start initialized each weight; empty for a cold start."""
+        return self.learned.weight_origins if self.learned else ()
+
+    @property
+    def trees(self) -> dict[str, int]:
+        """The numbers of trees and leaves, of forests that grew again, and of those with random thresholds, if any."""
+        return {name: getattr(self.parts["trees"], name) for name in _OF_TREES} if "trees" in self.parts else {}
 
     @property
     def parameters(self) -> int:
         """The number of trained values; of trees they are the thresholds and the leaf values."""
         of_trees = 2 * self.trees["leaves"] - self.trees["trees"] if self.trees else 0
-        networks = [network for network in (self.learned, self.linear) if network is not None]
+        networks = [part.network for kind, part in self.parts.items() if kind != "trees"]
         return of_trees + sum(network.model.count_params() for network in networks)
 
 
@@ -147,18 +182,29 @@ def train(
         BatchOrder(batch_size=_eval_batch(built.network, size, data.validation.split.padded_row_bytes), fixed=fixed)
     )
     fitted = fit.run(data.train.batches(order, data.statistics.factors.tolist()), validation)
-    facts = (fitted, describe_devices(strategy), built.precision, built.weight_origins)
-    return Trained(built.model, built.network, *facts, learned=built.network)
+    parts: dict[str, Part] = {spec.config.model.kind: Learned(built.network, fitted, built.weight_origins)}
+    return Trained(built.model, built.network, parts, fitted, describe_devices(strategy), built.precision)
 
 
-def final(trained: Trained) -> Trained:
-    """Returns the model that is exported: with `again`, another one with the corrections of the first one's head."""
-    if trained.again is None:
+def final(trained: Trained, data: TrainingData, spec: TrainingSpec) -> Trained:
+    """Returns the model that is exported: if a part is trained again, with the corrections of the first one's head."""
+    if all(part.again is None for part in trained.parts.values()):
         return trained
-    found = trained.again()
+    parts = {kind: part.again() if part.again else part for kind, part in trained.parts.items()}
+    found = _of_parts(trained, parts, data, spec)
     head, corrected = (one.network.model.get_layer(HEAD) for one in (found, trained))
     head.scale, head.offset = corrected.scale, corrected.offset
-    return replace(found, compared=trained.compared, blend=trained.blend)
+    return found
+
+
+def _of_parts(trained: Trained, parts: Mapping[str, Part], data: TrainingData, spec: TrainingSpec) -> Trained:
+    """Returns a model with other parts: the only one, or the blend of several."""
+    networks = {kind: part.network for kind, part in parts.items()}
+    network = next(iter(networks.values()))
+    if trained.blend is not None and trained.blend.pays:
+        task, loss = spec.preprocessing.label.task, spec.config.training.loss
+        network = blend(networks, trained.blend.parts, task, loss)
+    return replace(trained, model=with_preprocessing(network.model, data.in_model), network=network, parts=parts)
 
 
 def _train_several(
@@ -175,16 +221,17 @@ def _train_several(
     compared: dict[str, float] = {}
 
     def try_model(kind: str, trained: Trained, epochs: _Epochs) -> None:
-        fitted = trained.fitted
-        compared[kind] = fitted.history[metric][fitted.best_epoch - 1] if trained.loss is None else trained.loss
+        fitted, loss = trained.fitted, trained.parts[kind].loss
+        compared[kind] = fitted.history[metric][fitted.best_epoch - 1] if loss is None else loss
         tried[kind], epochs_of[kind] = trained, epochs
 
     for model in (Trees(kind="trees"), auto_network(data.train.counts.weighted_rows)):
         own = replace(spec, config=spec.config.model_copy(update={"model": model}))
         epochs: _Epochs = []
         try_model(model.kind, train(data, own, strategy, replace(options, on_epoch=_into(epochs))), epochs)
-    if (linear := _fit_linear(data, spec)) is not None:
-        try_model("linear", linear, [(1, {name: values[0] for name, values in linear.fitted.history.items()})])
+    if (linear := fit_linear(data, spec)) is not None:
+        of_epoch = {name: values[0] for name, values in linear.fitted.history.items()}
+        try_model("linear", _on_cpu("linear", linear, data), [(1, of_epoch)])
     if data.folds is not None:  # trees were judged by train rows
         compared["trees"] = _judged(data, spec, tried["trees"].network)
     best = min(compared, key=lambda kind: compared[kind])
@@ -193,25 +240,7 @@ def _train_several(
     kept = replace(tried[best], compared=compared, blend=_weights(data, tried, best, task, loss))
     if kept.blend is None or not kept.blend.pays:
         return kept
-    weights = kept.blend.parts
-
-    def blended(parts: Mapping[str, Trained]) -> Trained:
-        network = blend({kind: part.network for kind, part in parts.items()}, weights, task, loss)
-        learns = parts.get("wide_deep")
-        return replace(
-            kept,
-            model=with_preprocessing(network.model, data.in_model),
-            network=network,
-            weight_origins=learns.weight_origins if learns else (),
-            trees=parts["trees"].trees if "trees" in parts else {},
-            linear=parts["linear"].linear if "linear" in parts else None,
-            learned=learns.learned if learns else None,
-        )
-
-    parts = {kind: tried[kind] for kind in weights}
-    if all(part.again is None for part in parts.values()):
-        return replace(blended(parts), again=None)
-    return replace(blended(parts), again=lambda: blended({k: p.again() if p.again else p for k, p in parts.items()}))
+    return _of_parts(kept, {kind: tried[kind].parts[kind] for kind in kept.blend.parts}, data, spec)
 
 
 def _weights(
@@ -221,7 +250,8 @@ def _weights(
     outputs = {kind: rows.logits(trained.network) for kind, trained in tried.items()}
     shift = prior_shift(task, data.statistics.factors, outputs[better].shape[1])
     outputs = {kind: output + shift for kind, output in outputs.items()}
-    held = {kind: trained.held + shift for kind, trained in tried.items() if trained.held is not None}
+    parts = {kind: trained.parts[kind] for kind, trained in tried.items()}
+    held = {kind: part.held + shift for kind, part in parts.items() if part.held is not None}
     if not held:
         return choose_weights(outputs, outputs[better], rows, task, loss)
     count = data.train.counts.weighted_rows
@@ -260,39 +290,13 @@ def _grow(data: TrainingData, spec: TrainingSpec, options: RunOptions) -> Traine
         ) from error
     training = spec.config.training
     epochs = (options.until or training.max_epochs, options.until or training.goes_on_to)
-    first = grow_trees(data, spec, epochs=epochs, report=options.report, on_epoch=options.on_epoch)
-
-    def trained(grown: "Grown") -> Trained:
-        model = with_preprocessing(grown.network.model, data.in_model)
-        facts = (grown.fitted, f"CPU, {usable_cores()} threads", "float32")
-        trees = {name: getattr(grown, name) for name in ("trees", "leaves", "forests", "random")}
-        again = grown.again
-        return Trained(
-            model,
-            grown.network,
-            *facts,
-            trees=trees,
-            loss=grown.loss,
-            again=again and (lambda: trained(again())),
-            held=grown.held,
-        )
-
-    return trained(first)
+    grown = grow_trees(data, spec, epochs=epochs, report=options.report, on_epoch=options.on_epoch)
+    return _on_cpu("trees", grown, data)
 
 
-def _fit_linear(data: TrainingData, spec: TrainingSpec) -> Trained | None:
-    """Fits a linear model exactly, on the CPU; None where that is not possible."""
-    found = fit_linear(data, spec)
-    if found is None:
-        return None
-
-    def trained(network: Network) -> Trained:
-        model = with_preprocessing(network.model, data.in_model)
-        facts = (found.fitted, f"CPU, {usable_cores()} threads", "float32")
-        return Trained(model, network, *facts, loss=found.loss, linear=network, held=found.held)
-
-    first, again = trained(found.network), found.again
-    return replace(first, again=lambda: trained(again())) if again else first
+def _on_cpu(kind: str, part: Part, data: TrainingData) -> Trained:
+    model, threads = with_preprocessing(part.network.model, data.in_model), usable_cores()
+    return Trained(model, part.network, {kind: part}, part.fitted, f"CPU, {threads} threads", "float32")
 
 
 def _eval_batch(network: Network, batch_size: int, row_bytes: int) -> int:
@@ -323,7 +327,7 @@ def training_record(data: TrainingData, trained: Trained, seconds: Mapping[str, 
         "batch_size": data.batch_size,
         "steps_per_epoch": data.steps_per_epoch,
         "parameters": trained.parameters,
-        "trees": dict(trained.trees),
+        "trees": trained.trees,
         "compared": dict(trained.compared),
         "blend": trained.blend and trained.blend.record(),
         "folds": 0 if data.folds is None else len(np.unique(data.folds)),

@@ -7,7 +7,7 @@ import logging
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import keras
@@ -72,7 +72,7 @@ class LinearFit:
     network: Network
     fitted: Fitted
     loss: float
-    again: Callable[[], Network] | None
+    again: Callable[[], "LinearFit"] | None = None
     held: np.ndarray | None = None
 
 
@@ -107,11 +107,6 @@ def fit_linear(data: TrainingData, spec: TrainingSpec) -> LinearFit | None:
         model = _model(inputs, design, found, regression.head)
         return Network(model, inputs, spec.preprocessing, regression.names if any(regression.names) else ())
 
-    def again() -> Network:
-        labels, weights = ([getattr(rows, name) for rows in (train, validation)] for name in ("labels", "weights"))
-        both = sparse.vstack(columns, format="csr"), np.concatenate(labels), np.concatenate(weights)
-        return network_of(regression.fit(*both, penalty))
-
     seconds = time.monotonic() - began
     of_train = regression.metrics(columns[0], train.labels, train.weights, first)
     found = regression.metrics(columns[1], validation.labels, validation.weights, first)
@@ -127,7 +122,14 @@ def fit_linear(data: TrainingData, spec: TrainingSpec) -> LinearFit | None:
                 columns[0][own]
             )
         held = regression.answers(outputs[np.argsort(numbers)])
-    return LinearFit(network_of(first), fitted, found[regression.judged_by], again if own_validation else None, held)
+    once = LinearFit(network_of(first), fitted, found[regression.judged_by], held=held)
+
+    def again() -> LinearFit:
+        labels, weights = ([getattr(rows, name) for rows in (train, validation)] for name in ("labels", "weights"))
+        both = sparse.vstack(columns, format="csr"), np.concatenate(labels), np.concatenate(weights)
+        return replace(once, network=network_of(regression.fit(*both, penalty)))
+
+    return replace(once, again=again) if own_validation else once
 
 
 @dataclass(frozen=True)

@@ -50,13 +50,13 @@ def trained(prepared, *, compute_at: str = "transform", cache: str = "auto", **t
 
 def test_trees_grow_again_on_validation_rows_with_the_corrections_of_the_first(binary):
     data, spec, strategy = binary.loaded(model="trees", training={"epochs": 3, "early_stopping": None})
-    assert train(data, spec, strategy).again is None  # eval is validation
+    assert train(data, spec, strategy).parts["trees"].again is None  # eval is validation
     data = replace(data, validation=replace(data.evaluation))
     hurried = spec.config.model_copy(update={"training": spec.config.training.model_copy(update={"time": "0s"})})
-    assert train(data, replace(spec, config=hurried), strategy).again is None
+    assert train(data, replace(spec, config=hurried), strategy).parts["trees"].again is None
     first = train(data, spec, strategy)
     first.network.model.get_layer("head").scale, first.network.model.get_layer("head").offset = 0.5, np.float32([0.25])
-    last = final(first)
+    last = final(first, data, spec)
     rows = data.train.counts.weighted_rows, data.validation.counts.weighted_rows
     assert (first.trees["forests"], last.trees["forests"]) == (0, 3)
     assert last.trees["trees"] == 3 * math.ceil(10 * first.fitted.best_epoch * sum(rows) / rows[0])
@@ -346,8 +346,8 @@ def test_boosters_that_grow_at_the_same_time_grow_the_same_trees(binary, folds, 
     for cores in (1, 4):
         monkeypatch.setattr(rounds, "usable_cores", lambda cores=cores: cores)
         first = train(data, spec, strategy)
-        answers = [rows.logits(one.network).tolist() for one in (first, final(first))]
-        found.append(({**first.fitted.history, "step_ms": []}, first.trees, first.loss, answers))
+        answers = [rows.logits(one.network).tolist() for one in (first, final(first, data, spec))]
+        found.append(({**first.fitted.history, "step_ms": []}, first.trees, first.parts["trees"].loss, answers))
     assert found[0] == found[1]
 
 
