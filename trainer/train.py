@@ -65,7 +65,7 @@ class RunOptions:
     keep_checkpoint: bool = False
 
 
-class Part(Protocol):
+class TrainedPart(Protocol):
     """What each kind of model is trained to; `Grown` and `LinearFit` are such parts, too.
 
     Attributes:
@@ -82,7 +82,7 @@ class Part(Protocol):
     @property
     def loss(self) -> float | None: ...
     @property
-    def again(self) -> "Callable[[], Part] | None": ...
+    def again(self) -> "Callable[[], TrainedPart] | None": ...
     @property
     def held(self) -> np.ndarray | None: ...
 
@@ -117,7 +117,7 @@ class Trained:
 
     model: keras.Model
     network: Network
-    parts: Mapping[str, Part]
+    parts: Mapping[str, TrainedPart]
     fitted: Fitted
     devices: str
     precision: str
@@ -182,7 +182,7 @@ def train(
         BatchOrder(batch_size=_eval_batch(built.network, size, data.validation.split.padded_row_bytes), fixed=fixed)
     )
     fitted = fit.run(data.train.batches(order, data.statistics.factors.tolist()), validation)
-    parts: dict[str, Part] = {spec.config.model.kind: Learned(built.network, fitted, built.weight_origins)}
+    parts: dict[str, TrainedPart] = {spec.config.model.kind: Learned(built.network, fitted, built.weight_origins)}
     return Trained(built.model, built.network, parts, fitted, describe_devices(strategy), built.precision)
 
 
@@ -197,7 +197,7 @@ def final(trained: Trained, data: TrainingData, spec: TrainingSpec) -> Trained:
     return found
 
 
-def _of_parts(trained: Trained, parts: Mapping[str, Part], data: TrainingData, spec: TrainingSpec) -> Trained:
+def _of_parts(trained: Trained, parts: Mapping[str, TrainedPart], data: TrainingData, spec: TrainingSpec) -> Trained:
     """Returns a model with other parts: the only one, or the blend of several."""
     networks = {kind: part.network for kind, part in parts.items()}
     network = next(iter(networks.values()))
@@ -294,7 +294,7 @@ def _grow(data: TrainingData, spec: TrainingSpec, options: RunOptions) -> Traine
     return _on_cpu("trees", grown, data)
 
 
-def _on_cpu(kind: str, part: Part, data: TrainingData) -> Trained:
+def _on_cpu(kind: str, part: TrainedPart, data: TrainingData) -> Trained:
     model, threads = with_preprocessing(part.network.model, data.in_model), usable_cores()
     return Trained(model, part.network, {kind: part}, part.fitted, f"CPU, {threads} threads", "float32")
 

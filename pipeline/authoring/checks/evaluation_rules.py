@@ -5,9 +5,10 @@ from pathlib import Path
 
 from fullpass.base.errors import UserError, did_you_mean
 from fullpass.base.files import is_address
-from fullpass.components.evaluation.config import Bounds, SlicedBounds
+from fullpass.components.evaluation.config import Bounds
 from fullpass.components.evaluation.metrics import METRICS, OF_A_CLASS, OF_QUANTILES, class_of, level_of, metric_named
 from fullpass.components.ingest.spans.spans import has_spans
+from fullpass.pipeline.authoring.checks.walks import features_and_crosses
 from fullpass.pipeline.authoring.derived_columns import known_raw_columns
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
@@ -54,44 +55,44 @@ def check_reference(loaded: Loaded) -> Iterator[Finding]:
 
 def check_thresholds(loaded: Loaded) -> Iterator[Finding]:
     """Thresholds bound a metric on its bad side."""
+    for keys, bounds in _bounds(loaded):
+        name = str(keys[2])
+        metric = metric_named(name)
+        better = metric.higher_is_better if metric else True
+        if better is False and bounds.min is not None:
+            yield Finding(
+                (*keys, "min"),
+                f"less is better for {name}, so a lower bound would bless bad models only. "
+                f"Write {name}: {{max: {bounds.min:g}}}.",
+            )
+        if better is None and bounds.not_worse_than is not None:
+            yield Finding(
+                (*keys, "not_worse_than"),
+                f"{name} is best at a value in between, so neither smaller nor larger is worse. "
+                f"Write bounds, such as {name}: {{min: 0.9, max: 1.1}}.",
+            )
+
+
+def _bounds(loaded: Loaded) -> Iterator[tuple[Keys, Bounds]]:
+    """Yields the bounds of every metric with their paths: those of all rows, of the newest span, and of slices."""
     for name, threshold in loaded.config.evaluation.thresholds.items():
-        yield from _bound_problems(("evaluation", "thresholds", name), name, threshold)
-
-
-def _bound_problems(keys: Keys, name: str, bounds: Bounds) -> Iterator[Finding]:
-    """Yields the problems of a metric's bounds at the path `keys`, including its bounds on slices."""
-    if isinstance(bounds, SlicedBounds) and bounds.slices is not None:
-        yield from _bound_problems((*keys, "slices"), name, bounds.slices)
-    metric = metric_named(name)
-    better = metric.higher_is_better if metric else True
-    if better is False and bounds.min is not None:
-        yield Finding(
-            (*keys, "min"),
-            f"less is better for {name}, so a lower bound would bless bad models only. "
-            f"Write {name}: {{max: {bounds.min:g}}}.",
-        )
-    if better is None and bounds.not_worse_than is not None:
-        yield Finding(
-            (*keys, "not_worse_than"),
-            f"{name} is best at a value in between, so neither smaller nor larger is worse. "
-            f"Write bounds, such as {name}: {{min: 0.9, max: 1.1}}.",
-        )
+        keys: Keys = ("evaluation", "thresholds", name)
+        for path, bounds in ((keys, threshold), ((*keys, "newest_span"), threshold.newest_span)):
+            if bounds is not None:
+                yield path, bounds
+                if bounds.slices is not None:
+                    yield (*path, "slices"), bounds.slices
 
 
 def check_slice_bounds(loaded: Loaded) -> Iterator[Finding]:
     """Thresholds on slices need at least one slice in `evaluation.slices`."""
-    evaluation = loaded.config.evaluation
-    if evaluation.slices:
-        return
-    for name, threshold in evaluation.thresholds.items():
-        named: list[tuple[Keys, SlicedBounds | None]] = [((), threshold), (("newest_span",), threshold.newest_span)]
-        for below, bounds in named:
-            if bounds is not None and bounds.slices is not None:
-                yield Finding(
-                    ("evaluation", "thresholds", name, *below, "slices"),
-                    "evaluation.slices is empty, so the threshold applies to no slice. Name columns, such as "
-                    "slices: [[company]] under evaluation, or remove it.",
-                )
+    for keys, _ in _bounds(loaded):
+        if "slices" in keys[3:] and not loaded.config.evaluation.slices:
+            yield Finding(
+                keys,
+                "evaluation.slices is empty, so the threshold applies to no slice. Name columns, such as "
+                "slices: [[company]] under evaluation, or remove it.",
+            )
 
 
 def check_slices(loaded: Loaded) -> Iterator[Finding]:
@@ -221,23 +222,16 @@ def check_warm_start(loaded: Loaded) -> Iterator[Finding]:
 
 
 def check_newest_span(loaded: Loaded) -> Iterator[Finding]:
-    """Thresholds on the newest span need a source with spans, and bound a metric on its bad side."""
-    config = loaded.config
-    for name, threshold in config.evaluation.thresholds.items():
-        if threshold.newest_span is None:
-            continue
-        keys: Keys = ("evaluation", "thresholds", name, "newest_span")
-        if not has_spans(config.data):
+    """Thresholds on the newest span need a source with spans."""
+    for keys, _ in _bounds(loaded):
+        if keys[3:] == ("newest_span",) and not has_spans(loaded.config.data):
             yield Finding(keys, f"{_NO_SPANS}, or remove it.")
-        yield from _bound_problems(keys, name, threshold.newest_span)
 
 
 def _stable_ids(loaded: Loaded) -> Iterator[tuple[Keys, object]]:
     config = loaded.config
     yield ("stable_ids",), config.stable_ids
-    features: list[tuple[Keys, object]] = [(config.keys_of(n), f) for n, f in config.all_features.items()]
-    crosses: list[tuple[Keys, object]] = [(("crosses", i), cross) for i, cross in enumerate(config.crosses)]
-    for keys, holder in features + crosses:
+    for keys, holder in features_and_crosses(loaded):
         vocabulary = getattr(holder, "vocabulary", None)
         if isinstance(vocabulary, Vocabulary):
             yield (*keys, "vocabulary", "stable_ids"), vocabulary.stable_ids

@@ -14,13 +14,12 @@ from fullpass.base.errors import UserError, did_you_mean
 from fullpass.base.files import is_address
 from fullpass.components.ingest.sources.storage import open_raw
 from fullpass.components.predict.predicted_columns import score_columns, taken_names
-from fullpass.pipeline.authoring.derived_columns import parsed
+from fullpass.pipeline.authoring.checks.walks import columns_of_features, features_and_crosses, features_of
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
 from fullpass.pipeline.authoring.loading.problems import Keys, format_path
 from fullpass.preprocessing.apply.vocabulary_file import category_tokens, vocabulary_tokens
 from fullpass.preprocessing.columns.compute_at import compute_at_by_feature, string_features
 from fullpass.preprocessing.columns.outputs import outputs
-from fullpass.preprocessing.columns.raw_columns import feature_columns, with_source_columns
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.dates.date_format import date_part_kind
 from fullpass.preprocessing.features.cross import Cross
@@ -58,14 +57,12 @@ def check_names_of_predictions(loaded: Loaded) -> Iterator[Finding]:
     """No column that the model reads has the name of one that `fullpass predict` adds to the rows."""
     config = loaded.config
     scores = score_columns(config.label.class_names or (), levels_of(config.training.loss))
-    expressions, _ = parsed(config.data.derive)
-    for name, feature in config.all_features.items():
-        read = sorted(with_source_columns(feature_columns(name, feature), expressions) - expressions.keys())
-        for column in taken_names(read, scores):
+    for keys, _, sources in columns_of_features(loaded):
+        for column in taken_names(sorted(sources - config.data.derive.keys()), scores):
             message = (
                 f"reads {column}, but `fullpass predict` adds a column {column} to the rows. Rename it in the data."
             )
-            yield Finding(config.keys_of(name), message)
+            yield Finding(keys, message)
 
 
 def check_crosses(loaded: Loaded) -> Iterator[Finding]:
@@ -81,21 +78,20 @@ def check_crosses(loaded: Loaded) -> Iterator[Finding]:
 def check_target_encodings(loaded: Loaded) -> Iterator[Finding]:
     """The label has a mean, or classes that are known; a cross that is encoded exists."""
     config = loaded.config.preprocessing_config
-    for name, feature in config.features.items():
-        if isinstance(feature, TargetFeature):
-            try:
-                encoded_parts(config.label)
-                if feature.cross is not None:
-                    config.cross_of(feature)
-            except UserError as error:
-                yield Finding(("features", name), str(error))
+    for name, feature in features_of(loaded, TargetFeature):
+        try:
+            encoded_parts(config.label)
+            if feature.cross is not None:
+                config.cross_of(feature)
+        except UserError as error:
+            yield Finding(("features", name), str(error))
 
 
 def check_separators(loaded: Loaded) -> Iterator[Finding]:
     """A category declares its separator beside `list`; only the columns of a sequence have one under `list`."""
-    for name, feature in loaded.config.features.items():
+    for name, feature in features_of(loaded, CategoryFeature):
         options = list_options(feature)
-        if isinstance(feature, CategoryFeature) and options is not None and options.separator is not None:
+        if options is not None and options.separator is not None:
             what = "a category takes `separator` beside `list`, not under it. Move it."
             yield Finding(("features", name, "list", "separator"), what)
 
@@ -129,7 +125,7 @@ def _matches(texts: Sequence[str], pattern: str) -> np.ndarray:
 
 def check_vocabulary_files(loaded: Loaded) -> Iterator[Finding]:
     """Vocabulary files exist and hold tokens."""
-    for keys, item in _features_and_crosses(loaded):
+    for keys, item in features_and_crosses(loaded):
         vocabulary = getattr(item, "vocabulary", None)
         if isinstance(vocabulary, Vocabulary) and vocabulary.file is not None:
             if (problem := _vocabulary_problem(loaded.resolve(vocabulary.file), item)) is not None:
@@ -139,7 +135,7 @@ def check_vocabulary_files(loaded: Loaded) -> Iterator[Finding]:
 def check_shared_embeddings(loaded: Loaded) -> Iterator[Finding]:
     """A shared embedding table has several readers, and an id has the same meaning for all of them."""
     tables: dict[str, list[tuple[Keys, Embedding, Any]]] = {}
-    for keys, item in _features_and_crosses(loaded):
+    for keys, item in features_and_crosses(loaded):
         encoding = getattr(item, "encoding", None)
         if isinstance(encoding, Embedding) and encoding.shared is not None:
             tables.setdefault(encoding.shared, []).append((keys, encoding, _ids_of(str(keys[-1]), item)))
@@ -275,13 +271,6 @@ def _vocabulary_problem(path: str, item: Feature | Cross) -> str | None:
     return None
 
 
-def _features_and_crosses(loaded: Loaded) -> Iterator[tuple[Keys, Feature | Cross]]:
-    for name, feature in loaded.config.all_features.items():
-        yield loaded.config.keys_of(name), feature
-    for i, cross in enumerate(loaded.config.crosses):
-        yield ("crosses", i), cross
-
-
 def _ids_of(name: str, item: Feature | Cross) -> Any:
     """Returns what determines the meaning of each id: all settings, and the column if ids are learned from it."""
     settings = item.model_dump(exclude={"encoding", "missing", "indicator", "name", "compute_at"})
@@ -294,11 +283,11 @@ def _ids_of(name: str, item: Feature | Cross) -> Any:
 
 def check_pretrained(loaded: Loaded) -> Iterator[Finding]:
     """The weights of pretrained encoders are existing local files: every build reads them for a digest."""
-    for keys, feature in _images(loaded):
+    for name, feature in features_of(loaded, ImageFeature):
         encoder = feature.encoder
         if isinstance(encoder, Pretrained):
             path = loaded.resolve(encoder.weights)
-            where: Keys = (*keys, "encoder", "pretrained", "weights")
+            where: Keys = ("features", name, "encoder", "pretrained", "weights")
             if is_address(path):
                 yield Finding(
                     where, f"{path} is an address. Accepted: a local file. Copy the weights to one and give its path."
@@ -313,8 +302,8 @@ def check_pretrained(loaded: Loaded) -> Iterator[Finding]:
 
 def check_mixup(loaded: Loaded) -> Iterator[Finding]:
     """Mixup needs a model that reads only images decoded before the model, since nothing else can be blended."""
-    blended = {name: feature for (_, name), feature in _images(loaded) if feature.augment and feature.augment.mixup}
-    images = {name for (_, name), _ in _images(loaded)}
+    images = dict(features_of(loaded, ImageFeature))
+    blended = {name: feature for name, feature in images.items() if feature.augment and feature.augment.mixup}
     config = loaded.config
     others = [
         *(name for name in config.features if name not in images),
@@ -333,12 +322,6 @@ def check_mixup(loaded: Loaded) -> Iterator[Finding]:
             yield Finding(keys, "blends pixels, but the image is decoded in the model. Use compute_at: input.")
         if len({images_of.augment.mixup for images_of in blended.values() if images_of.augment}) > 1:
             yield Finding(keys, "blends whole examples, so mixup must be the same for all images.")
-
-
-def _images(loaded: Loaded) -> Iterator[tuple[tuple[str, str], ImageFeature]]:
-    for name, feature in loaded.config.features.items():
-        if isinstance(feature, ImageFeature):
-            yield ("features", name), feature
 
 
 def check_compute_at_of_own_preprocessing(loaded: Loaded) -> Iterator[Finding]:

@@ -1,14 +1,14 @@
 """Checks of the label: no feature leaks it, and it fits its task."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 
 from fullpass.base.errors import did_you_mean
 from fullpass.components.ingest.config import DataConfig
 from fullpass.components.ingest.joins.config import is_joined
+from fullpass.pipeline.authoring.checks.walks import columns_of_features
 from fullpass.pipeline.authoring.derived_columns import derived_types, parsed
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded
 from fullpass.preprocessing.columns.raw_columns import feature_columns, with_source_columns
-from fullpass.preprocessing.expressions.expression import Expression
 from fullpass.preprocessing.features.history import history_of
 from fullpass.preprocessing.features.label import Label, Task, binary_class
 
@@ -22,18 +22,14 @@ _TYPES: Mapping[Task, tuple[str, ...]] = {
 
 def check_label_is_no_feature(loaded: Loaded) -> Iterator[Finding]:
     """No feature reads the label, directly or through derived columns."""
-    config = loaded.config
-    expressions, _ = parsed(config.data.derive)
-    if config.label.forecast is not None:  # the present value may be a feature; see `join_rules`
+    label = loaded.config.label
+    if label.forecast is not None:  # the present value may be a feature; see `join_rules`
         return
-    for name, feature in config.all_features.items():
-        for column in feature_columns(name, feature):
-            if column == config.label.name:
-                message = f"leaks the label: {column} is what the model learns to predict. Remove it."
-                yield Finding(config.keys_of(name), message)
-            elif config.label.name in with_source_columns([column], expressions):
-                message = f"leaks the label: {column} is computed from {config.label.name}. Remove it."
-                yield Finding(config.keys_of(name), message)
+    for keys, column, sources in columns_of_features(loaded):
+        if column == label.name:
+            yield Finding(keys, f"leaks the label: {column} is what the model learns to predict. Remove it.")
+        elif label.name in sources:
+            yield Finding(keys, f"leaks the label: {column} is computed from {label.name}. Remove it.")
 
 
 def check_label_is_no_key(loaded: Loaded) -> Iterator[Finding]:
@@ -44,19 +40,18 @@ def check_label_is_no_key(loaded: Loaded) -> Iterator[Finding]:
         return
     inputs = with_source_columns([config.label.name], expressions) - {*expressions}
     known = {config.label.name, *(inputs if len(inputs) == 1 else ())}
-    for name, feature in config.all_features.items():
-        for column in feature_columns(name, feature):
-            if leaking := sorted(_keys_behind(column, data, expressions) & known):
-                yield Finding(
-                    config.keys_of(name),
-                    f"leaks the label: {column} is found by {leaking[0]}, which tells the label. Remove it, or use "
-                    "another column as the key.",
-                )
+    for keys, column, sources in columns_of_features(loaded):
+        if leaking := sorted(_keys_behind(sources, data) & known):
+            yield Finding(
+                keys,
+                f"leaks the label: {column} is found by {leaking[0]}, which tells the label. Remove it, or use "
+                "another column as the key.",
+            )
 
 
-def _keys_behind(column: str, data: DataConfig, expressions: Mapping[str, Expression]) -> set[str]:
-    """Returns the columns by which joins and histories find the values that a column is computed from."""
-    keys, pending = set[str](), with_source_columns([column], expressions)
+def _keys_behind(columns: Set[str], data: DataConfig) -> set[str]:
+    """Returns the columns by which joins and histories find the values of columns."""
+    keys, pending = set[str](), {*columns}
     while pending:
         one = pending.pop()
         join = data.joins.get(one.partition(".")[0]) if is_joined(one, data.joins) else None

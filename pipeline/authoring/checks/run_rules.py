@@ -15,6 +15,7 @@ from fullpass.components.ingest.sources.files import nearby
 from fullpass.components.ingest.spans.span_files import path_pattern
 from fullpass.components.ingest.spans.spans import span_unit
 from fullpass.components.push.push import require_owner
+from fullpass.pipeline.authoring.checks.walks import features_and_crosses
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.pipeline.authoring.user_code import function_problem, matching_files, reads_of, user_functions
@@ -329,10 +330,8 @@ def _check_feature(name: str, feature: Feature) -> Iterator[Finding]:
 
 def _check_keys_of_networks(loaded: Loaded) -> Iterator[Finding]:
     config, usual = loaded.config, TrainingConfig()
-    holders: list[tuple[Keys, object]] = [(("features", name), feature) for name, feature in config.features.items()]
-    holders += [(("crosses", i), cross) for i, cross in enumerate(config.crosses)]
-    for keys, holder in holders:
-        if getattr(holder, "encoding", "auto") != "auto":
+    for keys, holder in features_and_crosses(loaded):
+        if keys[0] != "sequences" and getattr(holder, "encoding", "auto") != "auto":
             yield Finding((*keys, "encoding"), "is for networks; trees read the ids themselves. Remove it.")
     for key in TrainingConfig.model_fields:
         given = getattr(config.training, key)
