@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from fullpass.components.data_gate.config import GatesConfig
 from fullpass.components.evaluation.config import EvaluationConfig
-from fullpass.components.evaluation.metrics import DEFAULT_METRICS, OF_QUANTILES
+from fullpass.components.evaluation.measure.metrics import DEFAULT_METRICS, OF_QUANTILES
 from fullpass.components.ingest.config import (
     DataConfig,
     HashSplit,

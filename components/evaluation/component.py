@@ -28,7 +28,8 @@ from fullpass.components.evaluation.measure.forecast_baselines import baselines_
 from fullpass.components.evaluation.measure.measure_rows import measured_of
 from fullpass.components.evaluation.measure.measured_metrics import ALWAYS_MEASURED, FILE, measured_json, read_measured
 from fullpass.components.evaluation.measure.score_curves import FILE as CURVES_FILE
-from fullpass.components.evaluation.measure.slice_states import SliceAccumulator, SliceState
+from fullpass.components.evaluation.measure.slice_accumulator import SliceAccumulator
+from fullpass.components.evaluation.measure.slice_states import SliceState
 from fullpass.components.evaluation.shown.shown_files import DEPENDENCE_FILE, ERRORS_FILE, TEXTS_FILE, regression_errors
 from fullpass.components.ingest.component import rows_of_split, with_rows
 from fullpass.components.ingest.writing.record_writer import PENDING

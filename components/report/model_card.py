@@ -13,7 +13,7 @@ from typing import Any
 from fullpass.base.direction_marks import with_marks_shown
 from fullpass.base.metric_text import metric_text
 from fullpass.components.evaluation.judge.verdict import Measured, Verdict
-from fullpass.components.evaluation.metrics import metric_named
+from fullpass.components.evaluation.measure.metrics import metric_named
 from fullpass.components.pages.render import render_page
 from fullpass.components.report.report_data import Insight, ReportData
 

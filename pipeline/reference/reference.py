@@ -14,7 +14,7 @@ from typing import Any
 import jinja2
 
 from fullpass.base.files import write_atomically
-from fullpass.components.evaluation.metrics import DEFAULT_METRICS, METRICS
+from fullpass.components.evaluation.measure.metrics import DEFAULT_METRICS, METRICS
 from fullpass.components.ingest.sources.formats import FORMATS
 from fullpass.pipeline.authoring.loading.json_schema import (
     Schema,

@@ -15,7 +15,7 @@ from fullpass.base.metric_text import difference_text, metric_text
 from fullpass.components.evaluation.confidence import half_width
 from fullpass.components.evaluation.measure.measure_rows import in_batches, measure_rows, sampled
 from fullpass.components.evaluation.measure.measured_metrics import ALWAYS_MEASURED, MeasuredRows
-from fullpass.components.evaluation.metrics import metric_named
+from fullpass.components.evaluation.measure.metrics import metric_named
 from fullpass.components.evaluation.shown.shown_files import regression_errors
 from fullpass.components.pages.notebook_html import ShownPage
 from fullpass.components.pages.render import render_page

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from fullpass.components.evaluation.metrics import DEFAULT_METRICS, METRICS
+from fullpass.components.evaluation.measure.metrics import DEFAULT_METRICS, METRICS
 from fullpass.pipeline.authoring.loading.json_schema import json_schema
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.loading.yaml_tree import read_yaml

@@ -1,6 +1,6 @@
 """Says what training.json records of a training, as text for people. Nothing here imports TensorFlow."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from fullpass.base.metric_text import difference_text, metric_text
@@ -10,7 +10,6 @@ TOO_GOOD = 0.999
 """Value of a metric from which a model is suspected to read the label: one wrong pair or row in a thousand."""
 _ALONE = 0.99
 """Value that a feature has alone from which it is named: it explains the model by itself."""
-_OF_CLASSES = ("accuracy", "multiclass_accuracy")
 _FEWER_ERRORS = 0.1
 """Share of the errors of the most frequent class that such a model makes at most: an accuracy of 0.999 is usual where
 one row in a thousand is of the other class."""
@@ -18,15 +17,16 @@ _SHOWN = 3
 """Columns that are named at most."""
 
 
-def too_good_words(values: Mapping[str, float], record: Mapping[str, Any]) -> str:
+def too_good_words(values: Mapping[str, float], record: Mapping[str, Any], guessed: Collection[str] = ()) -> str:
     """Returns a sentence that names the columns behind a metric of at least 0.999; "" without metric or evidence.
 
     The evidence is that a feature alone predicts the label, or else that the model relies on features beyond chance.
-    An accuracy counts only if the model makes a tenth of the errors of the most frequent class.
+    A metric that can be guessed counts only if the model makes a tenth of the errors of the most frequent class.
 
     Args:
         values: Metrics whose best value, 1, means that nearly every row is predicted right.
         record: The content of training.json.
+        guessed: Those of them that are nearly 1 for a model that always says a class of nearly all rows.
 
     Example:
         >>> alone = {"feature": "paid", "column": "paid_at", "value": 0.9998, "rows": 900}
@@ -38,7 +38,7 @@ def too_good_words(values: Mapping[str, float], record: Mapping[str, Any]) -> st
     reached = [
         name
         for name, value in values.items()
-        if value >= TOO_GOOD and (name not in _OF_CLASSES or 1 - value <= _FEWER_ERRORS * errors)
+        if value >= TOO_GOOD and (name not in guessed or 1 - value <= _FEWER_ERRORS * errors)
     ]
     evidence = _evidence(record)
     if not (reached and evidence):

@@ -10,8 +10,8 @@ from fullpass.components.evaluation.confidence import quantile
 from fullpass.components.evaluation.config import Bounds, EvaluationConfig, SliceBounds, SlicedBounds, Threshold
 from fullpass.components.evaluation.judge.verdict import Measured, Slice, Verdict
 from fullpass.components.evaluation.measure.measured_metrics import MeasuredRows
+from fullpass.components.evaluation.measure.metrics import class_of, metric_of
 from fullpass.components.evaluation.measure.slice_states import MOST_SLICES
-from fullpass.components.evaluation.metrics import class_of, metric_of
 from fullpass.trainer.insight.words import too_good_words
 
 _TOO_MANY = f"{{}} has more than {MOST_SLICES:,} combinations of values"
@@ -33,7 +33,8 @@ def judge_metrics(
     verdict = _verdict(measured, config)
     reasons = tuple(_reasons(verdict, config))
     good = {m.metric: m.value for m in verdict.metrics if metric_of(m.metric).tells_all}
-    notes = (*verdict.notes, *filter(None, (too_good_words(good, record or {}),)))
+    too_good = too_good_words(good, record or {}, [name for name in good if metric_of(name).guessed])
+    notes = (*verdict.notes, *filter(None, (too_good,)))
     return replace(verdict, blessed=not reasons, reasons=reasons, notes=notes)
 
 

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator
 from fullpass.base.errors import UserError
 from fullpass.base.json_text import Number, read_parsed, to_json_text
 from fullpass.components.evaluation.confidence import half_width
-from fullpass.components.evaluation.metrics import metric_of
+from fullpass.components.evaluation.measure.metrics import metric_of
 
 FILE = "verdict.json"
 _Baseline = Annotated[float | None, BeforeValidator(lambda value: math.nan if value is None else value)]

@@ -1,35 +1,39 @@
 """What the rows of a batch add to the sums, moments, histograms and matrices of slices."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from fullpass.components.evaluation.confidence import GROUPS
 from fullpass.components.evaluation.measure.class_counts import ConfusionCells, RowCells
 from fullpass.components.evaluation.measure.long_tails import TailCells
-from fullpass.components.evaluation.measure.metric_terms import moments_of, term_of_rows
+from fullpass.components.evaluation.measure.metric_plan import MetricPlan
+from fullpass.components.evaluation.measure.metric_terms import term_of_rows
+from fullpass.components.evaluation.measure.moments import moments_of
 from fullpass.components.evaluation.measure.score_buckets import SparseHistograms, cell_of
 from fullpass.components.evaluation.measure.scored_rows import Scored
 
 
 class BatchContributions:
-    """The contributions of the rows of a batch for one model. Rows of weight 0 contribute nothing, for any label."""
+    """The contributions of the rows of a batch for one model. Rows of weight 0 contribute nothing, for any label.
 
-    def __init__(self, scored: Scored, terms: Sequence[str], curves: int, *, classes: bool):
+    Attributes:
+        plan: What the metrics need.
+    """
+
+    def __init__(self, scored: Scored, plan: MetricPlan):
+        self.plan = plan
         self._weights = scored.weights
         counted = scored.weights > 0
-        self._terms = np.zeros((len(terms), len(counted)))
+        self._terms = np.zeros((len(plan.terms), len(counted)))
         some = scored.chosen(counted)
-        for row, term in zip(self._terms, terms, strict=True):
+        for row, term in zip(self._terms, plan.terms, strict=True):
             row[counted] = term_of_rows(term, some)
         self._scored = scored
-        self._curves = curves
-        if classes:
+        if plan.classes:
             self._cells = RowCells.of(scored)
-        if curves:
+        if plan.curves:
             self._cell_of_score = cell_of(scored.scores)
             labels = scored.labels
-            if curves > 1:
+            if plan.curves > 1:
                 labels = (labels[:, None] == np.arange(scored.scores.shape[1])) * 1.0
             self._labels = labels + 0 * scored.scores  # NaN if the score is NaN
 
@@ -44,8 +48,9 @@ class BatchContributions:
         rows, sets = (x[self._weights[rows] > 0] for x in (rows, sets))
         return moments_of(self._scored.chosen(rows), sets, slices * GROUPS).reshape(-1, slices, GROUPS)
 
-    def tails(self, rows: np.ndarray, sets: np.ndarray, terms: Sequence[str]) -> TailCells:
-        """Returns how large some terms of sets of rows are. rows and sets: int64 [n]."""
+    def tails(self, rows: np.ndarray, sets: np.ndarray) -> TailCells:
+        """Returns how large the terms with tails of sets of rows are. rows and sets: int64 [n]."""
+        terms = self.plan.tails
         rows, sets = (x[self._weights[rows] > 0] for x in (rows, sets))
         values = np.concatenate([term_of_rows(term, self._scored.chosen(rows)) for term in terms])
         return TailCells.of(values, (sets * len(terms) + np.arange(len(terms))[:, None]).ravel())
@@ -68,10 +73,10 @@ class BatchContributions:
         rows, sets = rows[some], slices[some]
         labels, weights = self._labels[rows], self._weights[rows]
         sets = sets.reshape(-1, *[1] * (labels.ndim - 1))
-        if self._curves > 1:
-            if labels.shape[1] > self._curves:
+        if self.plan.curves > 1:
+            if labels.shape[1] > self.plan.curves:
                 return SparseHistograms.joined([])
-            sets = sets * self._curves + np.arange(labels.shape[1])
+            sets = sets * self.plan.curves + np.arange(labels.shape[1])
         if groups is not None:
             sets = sets * GROUPS + groups[some].reshape(-1, *[1] * (labels.ndim - 1))
         keys = sets * SparseHistograms.CELLS + self._cell_of_score[rows]

@@ -1,29 +1,28 @@
 """Counts per class: the confusion matrix of each slice, and the metrics that are functions of it.
 
-Only cells with rows are kept, so a matrix has no more cells than rows. The rules where a quotient is 0 / 0 are those of
-scikit-learn: in an average, a class that is never predicted has a precision of 0, and a class without rows that is
-predicted has a recall of 0. A class that has neither is in no average. Without such a pair of classes, the correlation
-is 0.
+Only cells with rows are kept, so a matrix has no more cells than rows.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from fullpass.components.evaluation.confidence import GROUPS
+from fullpass.components.evaluation.measure.class_sums import ClassSums, OfClasses
+from fullpass.components.evaluation.measure.formulas import divided
 from fullpass.components.evaluation.measure.intervals import (
     FEWEST_ROWS,
     Evidence,
+    ModelMetrics,
     area_rows,
     effective_rows,
     mean_rows,
 )
-from fullpass.components.evaluation.measure.metric_terms import divided
+from fullpass.components.evaluation.measure.metrics import class_of
 from fullpass.components.evaluation.measure.sampling_error import sums_without_each
 from fullpass.components.evaluation.measure.scored_rows import Scored
 from fullpass.components.evaluation.measure.sparse_sums import SparseSums
-from fullpass.components.evaluation.metrics import class_of
 
 _BITS = 16
 NO_CLASS = (1 << _BITS) - 1
@@ -85,92 +84,6 @@ class RowCells:
 
 
 @dataclass(frozen=True)
-class ClassSums:
-    """Weights per class in several sets of rows, float64 [sets, classes].
-
-    Attributes:
-        labels: Of the rows of the class.
-        said: Of the rows that are predicted as the class.
-        hits: Of the rows of the class that are predicted as such.
-    """
-
-    labels: np.ndarray
-    said: np.ndarray
-    hits: np.ndarray
-
-    @property
-    def precision(self) -> np.ndarray:
-        """Precision of each class, NaN if it is never predicted."""
-        return divided(self.hits, self.said)
-
-    @property
-    def recall(self) -> np.ndarray:
-        """Recall of each class, NaN if it has no rows."""
-        return divided(self.hits, self.labels)
-
-    @property
-    def f1(self) -> np.ndarray:
-        """Harmonic mean of precision and recall of each class, NaN if it has no rows and is never predicted."""
-        return divided(2 * self.hits, self.said + self.labels)
-
-    def macro(self, values: np.ndarray, below: np.ndarray) -> np.ndarray:
-        """Returns the mean of a metric over the classes that have rows or are predicted, float64 [sets].
-
-        Args:
-            values, below: The metric and its denominator, float64 [sets, classes].
-        """
-        absent = (self.labels == 0) & (self.said == 0)
-        return divided(np.where(below == 0, 0.0, values).sum(axis=1), (~absent).sum(axis=1))
-
-    def weighted(self, values: np.ndarray, below: np.ndarray) -> np.ndarray:
-        """Returns the mean of a metric over the classes, weighted by the rows of each, float64 [sets]."""
-        shares = divided(self.labels, self.labels.sum(axis=1, keepdims=True))
-        return (shares * np.where(below == 0, 0.0, values)).sum(axis=1)
-
-    def balanced_accuracy(self) -> np.ndarray:
-        """Returns the mean recall of the classes that have rows, float64 [sets]."""
-        absent = self.labels == 0
-        return divided(np.where(absent, 0.0, self.recall).sum(axis=1), (~absent).sum(axis=1))
-
-    def correlation(self) -> np.ndarray:
-        """Returns the Matthews correlation coefficient of any number of classes, float64 [sets].
-
-        Source: Gorodkin, Comparing Two K-Category Assignments by a K-Category Correlation Coefficient, 2004.
-        """
-        total = self.labels.sum(axis=1, keepdims=True)
-        labels, said, hits = (divided(sums, total) for sums in (self.labels, self.said, self.hits))
-        covariance = hits.sum(axis=1) - (labels * said).sum(axis=1)
-        spread = np.sqrt((1 - (labels**2).sum(axis=1)) * (1 - (said**2).sum(axis=1)))
-        one_class = ((self.labels > 0).sum(axis=1) == 1) | ((self.said > 0).sum(axis=1) == 1)
-        return np.where(one_class, 0.0, divided(covariance, spread)) + 0.0 * total[:, 0]
-
-
-CLASS_FORMULAS: Mapping[str, Callable[[ClassSums], np.ndarray]] = {
-    "balanced_accuracy": ClassSums.balanced_accuracy,
-    "mcc": ClassSums.correlation,
-    "macro_precision": lambda sums: sums.macro(sums.precision, sums.said),
-    "macro_recall": lambda sums: sums.macro(sums.recall, sums.labels),
-    "macro_f1": lambda sums: sums.macro(sums.f1, sums.said + sums.labels),
-    "weighted_precision": lambda sums: sums.weighted(sums.precision, sums.said),
-    "weighted_recall": lambda sums: sums.weighted(sums.recall, sums.labels),
-    "weighted_f1": lambda sums: sums.weighted(sums.f1, sums.said + sums.labels),
-}
-"""Metric -> function of the sums per class: float64 [sets], NaN where undefined."""
-PER_CLASS: Mapping[str, Callable[[ClassSums], np.ndarray]] = {
-    "precision": lambda sums: sums.precision,
-    "recall": lambda sums: sums.recall,
-    "f1": lambda sums: sums.f1,
-}
-"""Metric of one class -> function of the sums per class: float64 [sets, classes]."""
-
-
-def needs_class_counts(name: str) -> bool:
-    """Returns whether a metric is a function of the sums per class."""
-    of_class = class_of(name)
-    return name in CLASS_FORMULAS or (of_class is not None and of_class[0] in PER_CLASS)
-
-
-@dataclass(frozen=True)
 class ClassRows:
     """Effective number of rows per class of a slice, float64 [classes].
 
@@ -194,24 +107,24 @@ class ClassRows:
         areas = area_rows(self.labels, self.others)
         return {"precision": self.said, "recall": self.labels, "f1": self.mentioned, "auc": areas}
 
-    def evidence(self, name: str, classes: Sequence[str]) -> tuple[float, float]:
-        """Returns `rows` and `edge` of the evidence of a metric of classes."""
-        metric, wanted = class_of(name) or (name.rpartition("_")[2], None)
-        rows = self.by_metric.get(metric, self.labels)
-        few = (self.labels if metric in ("f1", "auc") else rows) < FEWEST_ROWS
-        weights = ((self.labels > 0) | (self.said > 0) if name in _ALSO_SAID else self.labels > 0) * 1.0
-        if name.startswith("weighted_"):
-            weights = self.shares
-        if name == "mcc":
-            weights = self.shares * (1 - self.shares)
-        if wanted is not None:
-            weights = np.array([known == wanted for known in classes[: len(rows)]], np.float64)
-            rows, few = rows[: len(weights)], few[: len(weights)]
+    def evidence(self, how: OfClasses, of_class: np.ndarray | None) -> tuple[float, float]:
+        """Returns `rows` and `edge` of the evidence of a metric.
+
+        Args:
+            of_class: Whether each class is that of the metric, bool [classes]; None for an average.
+        """
+        rows = self.by_metric[how.share]
+        few = (self.labels if how.share in ("f1", "auc") else rows) < FEWEST_ROWS
+        if of_class is not None:
+            width = min(len(rows), len(of_class))
+            return mean_rows(rows[:width], of_class[:width] * 1.0, few[:width])
+        weights = {
+            "rows": (self.labels > 0) * 1.0,
+            "mentioned": ((self.labels > 0) | (self.said > 0)) * 1.0,
+            "shares": self.shares,
+            "spread": self.shares * (1 - self.shares),
+        }[how.weights]
         return mean_rows(rows, weights, few)
-
-
-_ALSO_SAID = ("macro_precision", "macro_recall", "macro_f1")
-"""Averages over the classes that have rows or are predicted; others are over those that have rows."""
 
 
 def class_sums(cells: ConfusionCells, index: int, classes: int = 0) -> tuple[ClassSums, ClassSums, ClassRows]:
@@ -258,40 +171,40 @@ def _class_rows(sums: np.ndarray, whole: ClassSums) -> ClassRows:
 
 
 def class_metrics(
-    metrics: Sequence[str], cells: ConfusionCells, slices: int, classes: Sequence[str], areas: Sequence[str] = ()
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, Evidence]]:
-    """Returns metrics of each slice, [slices], those without each group of rows, [slices, GROUPS], and evidence.
+    metrics: Mapping[str, OfClasses], cells: ConfusionCells, slices: int, classes: Sequence[str]
+) -> ModelMetrics:
+    """Returns the metrics of each slice; of areas under curves, the evidence alone.
 
     Args:
-        metrics: Names for which `needs_class_counts` holds.
-        areas: Names of areas of classes, of which only the evidence is returned.
         cells: As in `class_sums`.
         slices: Number of slices.
         classes: Names of the classes in id order.
     """
-    values = {name: np.full(slices, np.nan) for name in metrics}
-    without = {name: np.full((slices, GROUPS), np.nan) for name in metrics}
-    found = np.zeros((len(metrics) + len(areas), 2, slices))
-    for index in range(slices if len(found) else 0):
+    found = ModelMetrics.undefined([name for name, how in metrics.items() if how.share != "auc"], slices)
+    chosen = {name: chosen_class(name, classes) for name in metrics}
+    evidence = np.zeros((len(metrics), 2, slices))
+    for index in range(slices if metrics else 0):
         whole, less, rows = class_sums(cells, index, len(classes))
-        for place, name in enumerate((*metrics, *areas)):
-            found[place, :, index] = rows.evidence(name, classes)
-        for name in metrics:
-            values[name][index] = _value(name, whole, classes)[0]
-            without[name][index] = _value(name, less, classes)
-    evidence = {
-        name: Evidence(of[0], of[1], area=name in areas, lowest=-1.0 if name == "mcc" else 0.0)
-        for name, of in zip((*metrics, *areas), found, strict=True)
-    }
-    return values, without, evidence
+        for place, (name, how) in enumerate(metrics.items()):
+            evidence[place, :, index] = rows.evidence(how, chosen[name])
+            if name in found.values:
+                found.values[name][index] = _value(how, chosen[name], whole)[0]
+                found.without[name][index] = _value(how, chosen[name], less)
+    for (name, how), of in zip(metrics.items(), evidence, strict=True):
+        found.evidence[name] = Evidence(of[0], of[1], area=how.share == "auc", lowest=how.lowest)
+    return found
 
 
-def _value(name: str, sums: ClassSums, classes: Sequence[str]) -> np.ndarray:
+def chosen_class(metric: str, classes: Sequence[str]) -> np.ndarray | None:
+    """Returns whether each class is that of a metric of one class, bool [classes]; None for an average."""
+    of_class = class_of(metric)
+    return None if of_class is None else np.array([known == of_class[1] for known in classes], bool)
+
+
+def _value(how: OfClasses, of_class: np.ndarray | None, sums: ClassSums) -> np.ndarray:
     """Returns a metric, float64 [sets]; NaN if there is no such class."""
-    of_class = class_of(name)
-    if of_class is None:
-        return CLASS_FORMULAS[name](sums)
-    metric, wanted = of_class
-    if wanted not in classes:
+    if how.average is not None:
+        return how.average(sums)
+    if of_class is None or how.share == "auc" or not of_class.any():
         return np.full(len(sums.labels), np.nan)
-    return PER_CLASS[metric](sums)[:, list(classes).index(wanted)]
+    return sums.of(how.share)[0][:, of_class.argmax()]

@@ -5,12 +5,14 @@ A matrix of many classes is kept as its most confused pairs.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import get_args
 
 import numpy as np
 
 from fullpass.base.json_text import Number, read_parsed
 from fullpass.components.evaluation.confidence import GROUPS
-from fullpass.components.evaluation.measure.class_counts import NO_CLASS, PER_CLASS, ConfusionCells, class_sums
+from fullpass.components.evaluation.measure.class_counts import NO_CLASS, ConfusionCells, class_sums
+from fullpass.components.evaluation.measure.class_sums import ClassMetric
 from fullpass.components.evaluation.measure.intervals import Evidence, errors_of
 from fullpass.components.evaluation.measure.one_vs_rest import MOST_CURVES
 from fullpass.components.evaluation.measure.sampling_error import sums_without_each
@@ -94,7 +96,10 @@ def class_results(
         some = np.broadcast_to(present, without.T.shape)
         return errors_of(Evidence(of_rows), values, without.T, some)
 
-    values = {n: (of(whole)[0], errors(rows.by_metric[n], of(whole)[0], of(left))) for n, of in PER_CLASS.items()}
+    values = {}
+    for metric in get_args(ClassMetric):
+        of_whole = whole.of(metric)[0][0]
+        values[metric] = (of_whole, errors(rows.by_metric[metric], of_whole, left.of(metric)[0]))
     classes = tuple(
         OfClass(names[k], float(weights[k]), {n: (float(v[k]), float(e[k])) for n, (v, e) in values.items()})
         for k in order[:_MOST_CLASSES]

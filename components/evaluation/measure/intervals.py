@@ -17,7 +17,7 @@ positive rows right. What else is known of a metric, its evidence, gives an erro
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -60,6 +60,32 @@ class Evidence:
         """Returns the errors, float64 [sets]; NaN where the rows are too few."""
         some = np.ones(len(errors), bool) if self.enough is None else self.enough
         return np.where(some if self.rows is None else some & (self.rows >= FEWEST_ROWS), errors, np.nan)
+
+
+@dataclass(frozen=True)
+class ModelMetrics:
+    """Metrics of one model by name.
+
+    Attributes:
+        values: Float64 [slices], NaN where undefined.
+        without: The same without each group of rows, float64 [slices, GROUPS].
+        evidence: What the errors rest on.
+    """
+
+    values: dict[str, np.ndarray] = field(default_factory=dict)
+    without: dict[str, np.ndarray] = field(default_factory=dict)
+    evidence: dict[str, Evidence] = field(default_factory=dict)
+
+    @staticmethod
+    def undefined(names: Sequence[str], slices: int) -> "ModelMetrics":
+        """Returns metrics that are not known yet, to be set slice by slice."""
+        nothing = ((slices,), (slices, GROUPS))
+        values, without = ({name: np.full(shape, np.nan) for name in names} for shape in nothing)
+        return ModelMetrics(values, without)
+
+    def with_more(self, more: "ModelMetrics") -> "ModelMetrics":
+        """Returns both together."""
+        return ModelMetrics(self.values | more.values, self.without | more.without, self.evidence | more.evidence)
 
 
 def errors_of(evidence: Evidence, values: np.ndarray, without: np.ndarray, present: np.ndarray) -> np.ndarray:

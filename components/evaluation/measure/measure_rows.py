@@ -10,7 +10,8 @@ from fullpass.components.evaluation.measure.class_results import ClassResults
 from fullpass.components.evaluation.measure.measured_metrics import ALWAYS_MEASURED, MeasuredRows, text_of
 from fullpass.components.evaluation.measure.score_curves import Curves
 from fullpass.components.evaluation.measure.scored_rows import Codes, Scored, ScoredRows, SliceValue
-from fullpass.components.evaluation.measure.slice_states import SliceAccumulator, SliceState
+from fullpass.components.evaluation.measure.slice_accumulator import SliceAccumulator
+from fullpass.components.evaluation.measure.slice_states import SliceState
 from fullpass.preprocessing.values.row_sample import MOST_ROWS, mixed
 from fullpass.trainer.insight.words import reference_doubt, reference_words
 

@@ -1,84 +1,23 @@
-"""Computes metrics from sums over rows: the terms of each row, and the metrics as formulas of sums and moments.
-
-Formulas are those of TFMA and Keras. A score of exactly 0 or 1 has a finite log loss, as in Keras: it is clipped to
-1e-7 or 1 - 1e-7.
-"""
+"""The terms of which metrics are made: what each row adds to a sum."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
+from fullpass.components.evaluation.measure.formulas import COUNT
+from fullpass.components.evaluation.measure.metrics import TOP, level_of
 from fullpass.components.evaluation.measure.scored_rows import Scored
-from fullpass.components.evaluation.metrics import TOP, level_of
-
-MOMENTS = ("weight", "label_mean", "score_mean", "label_variance", "score_variance", "covariance")
-"""The rows of an array of moments, float64 [MOMENTS, ...]."""
-_MEANS, _SQUARES = slice(1, 3), slice(3, 6)
-
-
-def moments_of(rows: Scored, sets: np.ndarray, count: int) -> np.ndarray:
-    """Returns the moments of sets of rows, float64 [MOMENTS, count]; a set without rows has zeros.
-
-    Args:
-        rows: Rows of a weight above 0, with one label each.
-        sets: Set of each row, int64 [rows].
-    """
-    total = np.bincount(sets, weights=rows.weights, minlength=count)
-    shares = rows.weights / total[sets]
-
-    def mean(values: np.ndarray) -> np.ndarray:
-        return np.bincount(sets, weights=shares * values, minlength=count)
-
-    def centered(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        rough = mean(values)
-        exact = rough + mean(values - rough[sets])  # exactly the value if all values are equal
-        return exact, values - exact[sets]
-
-    with np.errstate(invalid="ignore"):
-        (label_mean, label), (score_mean, score) = centered(rows.labels), centered(rows.scores)
-        return np.stack([total, label_mean, score_mean, mean(label**2), mean(score**2), mean(label * score)])
-
-
-def merged(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Returns the moments of the rows of both, float64 [MOMENTS, ...]."""
-    weight = left[0] + right[0]
-    part = np.divide(right[0], weight, out=np.zeros_like(weight), where=weight > 0)
-    step = right[_MEANS] - left[_MEANS]
-    squares = np.stack([step[0] ** 2, step[1] ** 2, step[0] * step[1]])
-    squares = left[_SQUARES] * (1 - part) + right[_SQUARES] * part + squares * part * (1 - part)
-    return np.concatenate([weight[None], left[_MEANS] + step * part, squares])
-
-
-def all_and_without_each(groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the moments of all groups together, and those without each group.
-
-    Args:
-        groups: Moments of each group, float64 [MOMENTS, sets, GROUPS].
-
-    Returns:
-        float64 [MOMENTS, sets], and float64 [MOMENTS, sets, GROUPS].
-    """
-    every = np.moveaxis(groups, -1, 0)
-    before, after = [np.zeros_like(every[0])], [np.zeros_like(every[0])]
-    for first, last in zip(every, every[::-1], strict=True):
-        before.append(merged(before[-1], first))
-        after.append(merged(last, after[-1]))
-    without = [merged(*pair) for pair in zip(before[:-1], after[-2::-1], strict=True)]
-    return before[-1], np.stack(without, axis=-1)
-
 
 _EPSILON = 1e-7
+"""A probability of 0 or 1 is moved by as much, so that its log loss is finite: the number of Keras."""
 _THRESHOLD = 0.5
+"""A label of several above it is a 1; weighted or smoothed labels are numbers in between."""
 _NEARLY_EQUAL = 1e-3
+"""Share of the score by which a label may be off for the series of the deviance. There, the first term that the series
+leaves out is below 1e-13 of the deviance, and the difference of the logarithms has lost six digits."""
 
-COUNT = "rows"
-"""The number of rows, which weights do not change."""
 _OF = f"{COUNT} of "
-
-Sums = Mapping[str, np.ndarray]
-"""COUNT, term or moment -> its value for each set of rows, float64 [sets]: the sum of a term, by weight."""
 
 
 def _classes_summed(values: np.ndarray) -> np.ndarray:
@@ -201,98 +140,3 @@ def term_of_rows(term: str, rows: Scored) -> np.ndarray:
         return TERMS[term.removeprefix(_OF)](rows)
     level = level_of(term)
     return rows.weights * (TERMS[term](rows) if level is None else _below(rows, level))
-
-
-@dataclass(frozen=True)
-class Formula:
-    """A metric as a function of sums.
-
-    Attributes:
-        terms: The needed terms.
-        value: Sums -> float64 [sets], NaN where undefined.
-        trials: Term of the rows that the metric is a share of; "" if it is no share.
-        rests_on: Term of the rows without which the metric tells little; "" for those of `trials`.
-        tail: Term whose large values may decide the metric; "" if it has limits.
-    """
-
-    terms: tuple[str, ...]
-    value: Callable[[Sums], np.ndarray]
-    trials: str = ""
-    rests_on: str = ""
-    tail: str = ""
-
-
-def _share(above: str, below: str) -> Formula:
-    return replace(_ratio(above, below), trials=below)
-
-
-def _ratio(above: str, below: str) -> Formula:
-    return Formula((above, below), lambda sums: divided(sums[above], sums[below]))
-
-
-def _mean(above: str, below: str) -> Formula:
-    return replace(_ratio(above, below), tail=above)
-
-
-def _root(above: str, below: str) -> Formula:
-    return Formula((above, below), lambda sums: np.sqrt(divided(sums[above], sums[below])), tail=above)
-
-
-def divided(above: np.ndarray, below: np.ndarray) -> np.ndarray:
-    """Returns above / below, NaN where below is 0."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(below != 0, above / below, np.nan)
-
-
-def _correlation(sums: Sums) -> np.ndarray:
-    covariance = sums["covariance"]
-    product = divided(covariance, sums["score_variance"]) * divided(covariance, sums["label_variance"])
-    return np.minimum(product, 1.0)
-
-
-FORMULAS: Mapping[str, Formula] = {
-    "example_count": Formula((COUNT,), lambda sums: sums[COUNT]),
-    "accuracy": _share("agreed", "pairs"),
-    "precision": _share("true_positive", "said_positive"),
-    "recall": _share("true_positive", "label"),
-    "f1": Formula(
-        ("true_positive", "said_positive", "label"),
-        lambda sums: divided(2 * sums["true_positive"], sums["said_positive"] + sums["label"]),
-        trials="mentioned",
-        rests_on="label",
-    ),
-    "log_loss": _ratio("binary_loss", "weight"),
-    "calibration": replace(_ratio("score", "label"), rests_on="label"),
-    "multiclass_accuracy": _share("hit", "weight"),
-    **{f"top_{k}_accuracy": _share(f"in_{k}", "weight") for k in TOP},
-    "multiclass_log_loss": _ratio("class_loss", "weight"),
-    "mse": _mean("squared_error", "weight"),
-    "rmse": _root("squared_error", "weight"),
-    "mae": _mean("absolute_error", "weight"),
-    "mape": replace(_mean("percentage_error", "label_not_zero"), rests_on="label_not_zero"),
-    "smape": _ratio("symmetric_percentage", "weight"),
-    "wape": Formula(
-        ("absolute_error", "absolute_label"),
-        lambda sums: 100 * divided(sums["absolute_error"], sums["absolute_label"]),
-        tail="absolute_error",
-    ),
-    "bias": _mean("error", "weight"),
-    "r2": Formula(("label_variance", "score_variance", "covariance"), _correlation, tail="squared_error"),
-    "poisson_deviance": _mean("deviance", "weight"),
-    "rmsle": _root("squared_log_error", "weight"),
-    "pinball": _mean("pinball", "weight"),
-    "interval_coverage": _share("covered", "weight"),
-    "interval_width": _mean("width", "weight"),
-    "explained": Formula(  # 1 - squared error / that of the mean label of the same rows; the best constant has 0
-        ("weight", "squared_error", "label_variance"),
-        lambda sums: 1 - divided(divided(sums["squared_error"], sums["weight"]), sums["label_variance"]),
-        tail="squared_error",
-    ),
-}
-"""Metrics that are functions of sums, without those of one quantile. Others need sums per class (`class_counts.py`) or
-histograms (`score_buckets.py`)."""
-
-
-def formula_of(name: str) -> Formula | None:
-    """Returns the formula of a metric; None if it is no function of sums."""
-    return FORMULAS.get(name) if level_of(name) is None else _share(name, "weight")

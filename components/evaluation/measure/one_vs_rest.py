@@ -1,39 +1,39 @@
 """Areas under the ROC curve of each class against all others, and their averages."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from fullpass.components.evaluation.confidence import GROUPS
+from fullpass.components.evaluation.measure.class_counts import chosen_class
+from fullpass.components.evaluation.measure.class_sums import OfClasses
+from fullpass.components.evaluation.measure.intervals import ModelMetrics
 from fullpass.components.evaluation.measure.sampling_error import areas_without, sums_without_each
 from fullpass.components.evaluation.measure.score_buckets import CurveAreas, SparseHistograms
-from fullpass.components.evaluation.metrics import class_of
 
 MOST_CURVES = 50
 """Largest number of classes that have curves. Beyond, the areas are undefined: every row would add to every class."""
 
 
-def is_one_vs_rest(name: str) -> bool:
-    """Returns whether a metric needs a histogram per class."""
-    return name in ("macro_auc", "weighted_auc") or (class_of(name) or ("",))[0] == "auc"
-
-
 def class_areas(
-    metrics: Sequence[str], histograms: SparseHistograms, grouped: SparseHistograms, slices: int, classes: Sequence[str]
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Returns metrics of each slice, float64 [slices], and those without each group of rows, float64 [slices, GROUPS].
+    metrics: Mapping[str, OfClasses],
+    histograms: SparseHistograms,
+    grouped: SparseHistograms,
+    slices: int,
+    classes: Sequence[str],
+) -> ModelMetrics:
+    """Returns the areas of each slice, without their evidence.
 
     Averages are over the classes that have rows and are not those of all rows, as in scikit-learn on these classes.
     Without a group, an average is undefined if the area of one of these classes is.
 
     Args:
-        metrics: Names for which `is_one_vs_rest` holds.
-        histograms, grouped: As in `State`.
+        metrics: Areas of classes and their averages.
+        histograms, grouped: As in `ModelState`.
         slices: Number of slices.
         classes: Names of the classes in id order.
     """
-    values = {name: np.full(slices, np.nan) for name in metrics}
-    without = {name: np.full((slices, GROUPS), np.nan) for name in metrics}
+    found = ModelMetrics.undefined([*metrics], slices)
     for index in range(slices if metrics else 0):
         areas = CurveAreas(histograms.of_sets(index * MOST_CURVES, MOST_CURVES), MOST_CURVES)
         cells = grouped.of_sets(index * MOST_CURVES * GROUPS, MOST_CURVES * GROUPS)
@@ -41,22 +41,22 @@ def class_areas(
         rows = np.bincount(cells.keys // SparseHistograms.CELLS, weights=cells.positive, minlength=MOST_CURVES * GROUPS)
         rows = rows.reshape(MOST_CURVES, GROUPS)
         rows_left = sums_without_each(rows, axis=1)
-        for name in metrics:
+        for name, how in metrics.items():
             chosen, weights = _chosen(name, areas, classes), None
-            if name == "weighted_auc":
+            if how.weights == "shares":
                 weights = (areas.totals[0][chosen, None], rows_left[chosen])
-            values[name][index] = _mean(areas.roc[chosen, None], weights and weights[0])[0]
-            without[name][index] = _mean(left[chosen], weights and weights[1])
-    return values, without
+            found.values[name][index] = _mean(areas.roc[chosen, None], weights and weights[0])[0]
+            found.without[name][index] = _mean(left[chosen], weights and weights[1])
+    return found
 
 
 def _chosen(name: str, areas: CurveAreas, classes: Sequence[str]) -> np.ndarray:
     """Returns the ids of the classes that a metric is the average of."""
-    of_class = class_of(name)
+    of_class = chosen_class(name, classes[:MOST_CURVES])
     if of_class is None:
         positive, negative = areas.totals
         return np.flatnonzero((positive != 0) & (negative != 0))
-    return np.array([i for i, known in enumerate(classes[:MOST_CURVES]) if known == of_class[1]], np.int64)
+    return np.flatnonzero(of_class)
 
 
 def _mean(areas: np.ndarray, weights: np.ndarray | None) -> np.ndarray:

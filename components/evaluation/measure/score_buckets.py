@@ -6,17 +6,21 @@ narrow band, the cells inside a bucket tell apart what float32 tells apart. Only
 has too many, adjacent ones are merged, until buckets are left.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from fullpass.components.evaluation.measure.metric_terms import divided
+from fullpass.components.evaluation.measure.formulas import divided
 from fullpass.components.evaluation.measure.sparse_sums import SparseSums
 
 _SMALLEST, _NEAREST_TO_ONE = 126, 24
 """The distance of any other edge from 0, or from 1, is at least 2 to the power of minus this, as of float32 scores."""
 _PER_OCTAVE = 256
+"""Buckets from a distance to twice that distance. A score of a rare event is known to 0.4 %."""
 _STEP = 2.0**-14
+"""Width of the widest buckets: scores in the middle are known to four digits."""
 _LINEAR_FROM = _STEP * _PER_OCTAVE
 """From here to 0.5, all buckets have the width `_STEP`, because a 256th of the distance would be wider."""
 
@@ -37,6 +41,7 @@ _INSIDE = 15
 CELLS_OF_BUCKET = 1 << _INSIDE
 _WIDTHS = np.diff(EDGES, append=1.0)
 _COARSEST = 21
+"""2 to this power is the largest number of adjacent cells that are merged to one."""
 COARSE = 1 << _COARSEST - _INSIDE
 """Largest number of adjacent buckets that are merged to one."""
 
@@ -125,6 +130,19 @@ class CurveAreas:
 
     def _sum(self, weights: np.ndarray) -> np.ndarray:
         return np.bincount(self._set, weights=weights, minlength=self._sets)
+
+
+@dataclass(frozen=True)
+class Area:
+    """A metric that is an area under a curve of the scores of two classes.
+
+    Attributes:
+        value: Returns the area of each set of rows, float64 [sets].
+        of_pairs: Whether it is a share of pairs of a positive and a negative row; otherwise of positive rows.
+    """
+
+    value: Callable[[CurveAreas], np.ndarray]
+    of_pairs: bool
 
 
 def _before(sets: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -10,7 +10,8 @@ import tensorflow as tf
 
 from fullpass.components.accumulate import FileAccumulator
 from fullpass.components.evaluation.measure.scored_rows import Codes, Scored, ScoredRows
-from fullpass.components.evaluation.measure.slice_states import SliceAccumulator, SliceState
+from fullpass.components.evaluation.measure.slice_accumulator import SliceAccumulator
+from fullpass.components.evaluation.measure.slice_states import SliceState
 from fullpass.components.read_records import RecordReader
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
 from fullpass.trainer.export.export_files import LABELS, SERVING_DEFAULT

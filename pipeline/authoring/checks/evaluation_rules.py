@@ -6,7 +6,14 @@ from pathlib import Path
 from fullpass.base.errors import UserError, did_you_mean
 from fullpass.base.files import is_address
 from fullpass.components.evaluation.config import Bounds
-from fullpass.components.evaluation.metrics import METRICS, OF_A_CLASS, OF_QUANTILES, class_of, level_of, metric_named
+from fullpass.components.evaluation.measure.metrics import (
+    METRICS,
+    OF_A_CLASS,
+    OF_QUANTILES,
+    class_of,
+    level_of,
+    metric_named,
+)
 from fullpass.components.ingest.spans.spans import has_spans
 from fullpass.pipeline.authoring.checks.walks import features_and_crosses
 from fullpass.pipeline.authoring.derived_columns import known_raw_columns

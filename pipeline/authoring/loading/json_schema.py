@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from fullpass.components.evaluation.metrics import METRIC_PATTERNS, METRICS
+from fullpass.components.evaluation.measure.metrics import METRIC_PATTERNS, METRICS
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.pipeline.config import PIPELINE_NAME, PipelineConfig
 from fullpass.preprocessing.dates.date_format import PARTS

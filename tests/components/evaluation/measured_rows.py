@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from fullpass.components.evaluation.measure.scored_rows import Codes, Scored, ScoredRows
-from fullpass.components.evaluation.measure.slice_states import Measurements, SliceAccumulator, SliceKey
+from fullpass.components.evaluation.measure.slice_accumulator import Measurements, SliceAccumulator
+from fullpass.components.evaluation.measure.slices import SliceKey
 
 
 def scored_by(*models: Scored, first: int = 0, columns: Mapping[str, Codes] | None = None) -> ScoredRows:

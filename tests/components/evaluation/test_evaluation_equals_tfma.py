@@ -15,7 +15,7 @@ from tfx.utils import json_utils, proto_utils
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.judge.judge_metrics import judge_metrics
 from fullpass.components.evaluation.measure.measured_metrics import read_measured, text_of
-from fullpass.components.evaluation.metrics import METRICS
+from fullpass.components.evaluation.measure.metrics import METRICS
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
 from tests.components.evaluation.answering_model import Answers, context, evaluate, example, outputs, saved, written
 from tests.components.evaluation.tfma_config import TFMA_CLASSES, eval_config

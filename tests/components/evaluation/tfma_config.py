@@ -7,7 +7,7 @@ from tensorflow_model_analysis.proto import config_pb2 as tfma
 
 from fullpass.components.evaluation.config import Bounds, EvaluationConfig, Threshold
 from fullpass.components.evaluation.measure.measured_metrics import ALWAYS_MEASURED
-from fullpass.components.evaluation.metrics import METRICS, Metric
+from fullpass.components.evaluation.measure.metrics import METRICS, Metric
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, SPAN
 from fullpass.trainer.export.export_files import SERVING_DEFAULT, TRANSFORM_FEATURES
 

@@ -17,7 +17,7 @@ import tensorflow as tf
 from fullpass.base import state_file
 from fullpass.base.errors import UserError
 from fullpass.components.evaluation.measure.score_rows import Scorer
-from fullpass.components.evaluation.measure.slice_states import SliceAccumulator
+from fullpass.components.evaluation.measure.slice_accumulator import SliceAccumulator
 from fullpass.components.predict.exported import export_folder, load_export
 from fullpass.components.predict.predict import predict_file, predict_tables
 from fullpass.components.predict.tally import Tally

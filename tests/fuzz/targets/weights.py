@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 from sklearn import metrics
 
-from fullpass.components.evaluation.measure.metric_terms import COUNT
+from fullpass.components.evaluation.measure.formulas import COUNT
 from fullpass.components.evaluation.measure.scored_rows import Codes, Scored, ScoredRows
-from fullpass.components.evaluation.measure.slice_states import SliceAccumulator, SliceKey
+from fullpass.components.evaluation.measure.slice_accumulator import SliceAccumulator
+from fullpass.components.evaluation.measure.slices import SliceKey
 
 _BINARY = {
     "auc": (
@@ -50,7 +51,7 @@ def try_one(seed: int, folder: Path) -> str:
     values = accumulator.measure(state).values[0]
     for key, index in state.indices.items():
         chosen = (weights > 0) & ((groups == key.values[0]) if key.entry == 0 else True)
-        count = state.sums[0, accumulator.terms.index(COUNT), index].sum()
+        count = state.models[0].sums[accumulator.plan.terms.index(COUNT), index].sum()
         assert count == chosen.sum(), (key, count, chosen.sum())
         for name, (formula, tolerance) in formulas.items():
             if chosen.sum() > 1 and (name not in ("auc", "explained") or len(np.unique(labels[chosen])) > 1):

@@ -35,7 +35,7 @@ RARE = {"classes": {"no": 9990, "yes": 10}}
     ],
 )
 def test_a_metric_that_is_too_good_is_said_with_its_evidence(values, record, says):
-    words = too_good_words(values, record)
+    words = too_good_words(values, record, guessed=("accuracy", "multiclass_accuracy"))
     assert says in words and bool(words) == bool(says)
 
 

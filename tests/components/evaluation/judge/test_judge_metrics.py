@@ -17,8 +17,8 @@ from fullpass.components.evaluation.measure.measured_metrics import (
     read_measured,
     text_of,
 )
+from fullpass.components.evaluation.measure.metrics import DEFAULT_METRICS, METRICS, OF_A_CLASS, metric_named
 from fullpass.components.evaluation.measure.scored_rows import Scored
-from fullpass.components.evaluation.metrics import DEFAULT_METRICS, METRICS, OF_A_CLASS, metric_named
 from tests.components.evaluation.measured_rows import scored_by
 
 

@@ -7,7 +7,7 @@ from sklearn import metrics as sk
 from fullpass.components.evaluation.confidence import GROUPS
 from fullpass.components.evaluation.measure.sampling_error import group_of
 from fullpass.components.evaluation.measure.scored_rows import Scored
-from fullpass.components.evaluation.measure.slice_states import SliceKey
+from fullpass.components.evaluation.measure.slices import SliceKey
 from tests.components.evaluation import measured_rows
 
 CLASSES = ("ape", "bear", "cat", "dog")

@@ -9,7 +9,7 @@ from fullpass.components.evaluation.confidence import GROUPS
 from fullpass.components.evaluation.measure.class_results import FILE, read_class_results
 from fullpass.components.evaluation.measure.sampling_error import group_of
 from fullpass.components.evaluation.measure.scored_rows import Scored
-from fullpass.components.evaluation.measure.slice_states import SliceAccumulator
+from fullpass.components.evaluation.measure.slice_accumulator import SliceAccumulator
 from tests.components.evaluation.measured_rows import scored_by
 
 

@@ -8,7 +8,7 @@ from fullpass.components.evaluation.measure.forecast_baselines import baselines_
 from fullpass.components.evaluation.measure.measure_rows import measured_of
 from fullpass.components.evaluation.measure.sampling_error import group_of
 from fullpass.components.evaluation.measure.scored_rows import Codes, Scored, ScoredRows
-from fullpass.components.evaluation.measure.slice_states import SliceAccumulator
+from fullpass.components.evaluation.measure.slice_accumulator import SliceAccumulator
 from fullpass.preprocessing.features.label import Label
 from tests.components.evaluation.corrected_errors import corrected_error
 from tests.components.evaluation.measured_rows import scored_by

@@ -7,7 +7,8 @@ from scipy import stats
 from fullpass.components.evaluation.confidence import GROUPS, half_width
 from fullpass.components.evaluation.measure.sampling_error import group_of
 from fullpass.components.evaluation.measure.scored_rows import Codes, Scored
-from fullpass.components.evaluation.measure.slice_states import SliceAccumulator, SliceKey
+from fullpass.components.evaluation.measure.slice_accumulator import SliceAccumulator
+from fullpass.components.evaluation.measure.slices import SliceKey
 from tests.components.evaluation.corrected_errors import corrected_error
 from tests.components.evaluation.measured_rows import measured, scored_by
 

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from fullpass.components.evaluation.confidence import GROUPS, half_width
-from fullpass.components.evaluation.measure.metric_terms import FORMULAS, TERMS
+from fullpass.components.evaluation.measure.metric_terms import TERMS
+from fullpass.components.evaluation.measure.metrics import metric_of
 from fullpass.components.evaluation.measure.sampling_error import group_of, sums_without_each
 from fullpass.components.evaluation.measure.scored_rows import Scored
-from fullpass.components.evaluation.measure.slice_states import SliceAccumulator
+from fullpass.components.evaluation.measure.slice_accumulator import SliceAccumulator
 from tests.components.evaluation import measured_rows
 from tests.components.evaluation.measured_rows import scored_by
 
@@ -85,9 +86,9 @@ def test_metrics_of_counts_and_of_amounts_are_worked_out_by_hand():
     """Labels 2 and 0, scores 4 and 1: the deviances are 2 (2 log 0.5 + 2) and 2."""
     rows = Scored(np.array([2.0, 0.0]), np.ones(2), np.array([4.0, 1.0]))
     sums = {name: np.array([TERMS[name](rows).sum()]) for name in ("weight", "deviance", "squared_log_error")}
-    assert FORMULAS["poisson_deviance"].value(sums) == pytest.approx([(2 * (2 * np.log(0.5) + 2) + 2) / 2])
+    assert metric_of("poisson_deviance").computed.value(sums) == pytest.approx([(2 * (2 * np.log(0.5) + 2) + 2) / 2])
     logs = np.log([5 / 3, 2])
-    assert FORMULAS["rmsle"].value(sums) == pytest.approx([np.sqrt((logs**2).mean())])
+    assert metric_of("rmsle").computed.value(sums) == pytest.approx([np.sqrt((logs**2).mean())])
     assert np.isnan(TERMS["deviance"](Scored(np.array([1.0]), np.ones(1), np.array([0.0])))).all()
 
 

@@ -8,7 +8,8 @@ import pytest
 from fullpass.components.evaluation.measure import slice_states
 from fullpass.components.evaluation.measure.measure_rows import measured_of
 from fullpass.components.evaluation.measure.scored_rows import Codes, Scored, ScoredRows
-from fullpass.components.evaluation.measure.slice_states import SliceAccumulator, SliceKey
+from fullpass.components.evaluation.measure.slice_accumulator import SliceAccumulator
+from fullpass.components.evaluation.measure.slices import SliceKey
 from tests.components.evaluation.measured_rows import measured, scored_by
 
 NEWEST = 5

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from fullpass.components.evaluation.metrics import METRICS, OF_A_CLASS, metric_named
+from fullpass.components.evaluation.measure.metrics import METRICS, OF_A_CLASS, metric_named
 from fullpass.pipeline.authoring.loading.json_schema import json_schema
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.config import PipelineConfig
