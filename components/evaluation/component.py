@@ -64,7 +64,7 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
         not_measured = why_not_measured(exports[1], preprocessing) if len(exports) > 1 else ""
         if not_measured:
             models, exports = models[:1], exports[:1]
-        metrics = tuple(dict.fromkeys((ALWAYS_MEASURED, *config.metrics, *config.thresholds)))
+        metrics = tuple(dict.fromkeys((ALWAYS_MEASURED, *config.measured)))
         shown, record, baselines = None, {}, None
         if runs := input_dict.get("model_run"):
             record = read_json(f"{runs[0].uri}/{TRAINING_FILE}")

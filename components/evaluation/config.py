@@ -131,3 +131,15 @@ class EvaluationConfig(Spec):
     thresholds: dict[Name, Threshold] = Field(default_factory=dict)
     """Metric -> its bounds on all rows, slices and the newest span (docs/retraining.md). Without any, every evaluated
     model is blessed."""
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """The metrics, and those with a threshold."""
+        return tuple(dict.fromkeys((*self.metrics, *self.thresholds)))
+
+    @property
+    def compares(self) -> bool:
+        """Whether any bound compares with the last blessed model."""
+        of_rows = [bounds for t in self.thresholds.values() for bounds in (t, t.newest_span) if bounds is not None]
+        every = [*of_rows, *(bounds.slices for bounds in of_rows if bounds.slices is not None)]
+        return any(bounds.not_worse_than is not None for bounds in every)

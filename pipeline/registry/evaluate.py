@@ -115,7 +115,7 @@ def evaluate_model(model: str, data: str, file: Path, read_as: Mapping[str, Any]
     from fullpass.pipeline.registry.score_models import labelled_rows, score
 
     config = found.config.evaluation
-    config = EvaluationConfig(metrics=(*dict.fromkeys((*config.metrics, *config.thresholds)),), slices=config.slices)
+    config = EvaluationConfig(metrics=config.measured, slices=config.slices)
     rows = labelled_rows(found.config, data, read_as or {})
     sliced = {column: found.columns[column] for entry in config.slices for column in entry}
     scored = score(found, rows, sliced)

@@ -1,7 +1,7 @@
 """The verdict of the Evaluator, as it records it and as all others read it: `verdict.json` of the evaluation."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated
 
@@ -24,6 +24,7 @@ class Measured:
     Attributes:
         baseline: Value of the last blessed model, NaN if it has none; None if there is no such model.
         required: The bounds, as text for people; "" if there are none.
+        missed: Why the bounds do not hold; "" if they do.
         error: Standard error of the value.
         not_compared: Why the value and that of the last blessed model cannot be compared; "" if they can.
         uncounted: Why the metric is computed on no rows; "" if it is.
@@ -33,10 +34,15 @@ class Measured:
     value: Number
     baseline: _Baseline = None
     required: str = ""
-    passed: bool = True
+    missed: str = ""
     error: Number = math.nan
     not_compared: str = ""
     uncounted: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the bounds hold."""
+        return not self.missed
 
     @property
     def half_width(self) -> float | None:
@@ -78,7 +84,6 @@ class Verdict:
         newest, newest_examples: The same for the newest span alone; empty or 0 if there are no spans.
         slices: Slices of all rows, then of the newest span; in each group the largest first.
         notes: What was not judged, and the reasons.
-        unsliced: The entries of `evaluation.slices` that have too many slices to be measured.
         doubt: Why the model is no better than the simple reference or a baseline beyond chance; "" if it is.
         baselines: How each baseline of a forecast compares with the model, as text for people.
     """
@@ -91,7 +96,6 @@ class Verdict:
     newest_examples: int = 0
     slices: tuple[Slice, ...] = ()
     notes: tuple[str, ...] = ()
-    unsliced: tuple[tuple[str, ...], ...] = ()
     doubt: str = ""
     baselines: tuple[str, ...] = ()
 
@@ -104,12 +108,18 @@ class Verdict:
     def judged_on_slices(self) -> Iterator[tuple[str, bool, list[tuple[Slice, Measured]]]]:
         """Yields each metric, whether it is measured on the newest span alone, and its judged slices, worst first."""
         for newest in (False, True):
-            pairs = [(one, m) for one in self.slices if one.newest == newest for m in one.judged]
-            for metric in dict.fromkeys(m.metric for _, m in pairs):
-                mine = [(one, m) for one, m in pairs if m.metric == metric]
-                upwards = metric_of(metric).higher_is_better is not False
-                mine.sort(key=lambda pair: (pair[1].passed, pair[1].value if upwards else -pair[1].value))
-                yield metric, newest, mine
+            mine = [one for one in self.slices if one.newest == newest]
+            yield from ((metric, newest, judged) for metric, judged in judged_on_slices(mine))
+
+
+def judged_on_slices(slices: Sequence[Slice]) -> Iterator[tuple[str, list[tuple[Slice, Measured]]]]:
+    """Yields each metric with the slices that it was judged on, the worst first."""
+    pairs = [(one, m) for one in slices for m in one.judged]
+    for metric in dict.fromkeys(m.metric for _, m in pairs):
+        mine = [(one, m) for one, m in pairs if m.metric == metric]
+        upwards = metric_of(metric).higher_is_better is not False
+        mine.sort(key=lambda pair: (pair[1].passed, pair[1].value if upwards else -pair[1].value))
+        yield metric, mine
 
 
 def verdict_json(verdict: Verdict) -> str:

@@ -256,9 +256,9 @@ def curves(height):
 
 
 def run(*, blessed):
-    metrics = (Measured("auc", 0.91234, 0.9, ">= 0.95", blessed),)
+    metrics = (Measured("auc", 0.91234, 0.9, ">= 0.95", "" if blessed else "too low"),)
     reasons = () if blessed else ("auc is too low",)
-    missed = (Measured("auc", 0.7, 0.8, ">= 0.75", False),)
+    missed = (Measured("auc", 0.7, 0.8, ">= 0.75", "too low"),)
     slices = (Slice("hour 7", 100, {"auc": 0.8}), Slice("hour 8", 90, {"auc": 0.7}, {"auc": 0.8}, judged=missed))
     shown = ShownColumn(ReportedColumn(HOSTILE, "text", 0.25, HOSTILE, (1.0, 2.0)), histogram([1], label=HOSTILE))
     return ReportData(
@@ -284,7 +284,7 @@ CODE = {"fullpass": "0.1.0", "commit": None, "line": "TFX 1.21.0, Python 3.13, T
 def test_the_model_card_says_what_it_is_and_where_it_ends():
     lineage = {"run": "r1", "code": CODE}
     record = {**INSIGHT, "model": {"label": HOSTILE, "task": "binary", "lineage": lineage}}
-    newest = (Measured("auc", 0.8, None, "", True),)
+    newest = (Measured("auc", 0.8),)
     shown = run(blessed=False)
     shown = replace(shown, verdict=replace(shown.verdict, newest=newest), identity=identity(record, [], []))
     card = model_card(shown, record)

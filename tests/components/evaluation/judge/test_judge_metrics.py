@@ -6,7 +6,8 @@ import pytest
 
 from fullpass.components.evaluation.confidence import quantile
 from fullpass.components.evaluation.config import EvaluationConfig, Threshold
-from fullpass.components.evaluation.judge.judge_metrics import judge_metrics, measure, reason
+from fullpass.components.evaluation.judge.judge_metric import PlacedBounds, judge_metric
+from fullpass.components.evaluation.judge.judge_metrics import judge_metrics
 from fullpass.components.evaluation.judge.verdict import FILE as VERDICT_FILE
 from fullpass.components.evaluation.judge.verdict import read_verdict, verdict_json
 from fullpass.components.evaluation.measure.measure_rows import measure_rows
@@ -23,7 +24,8 @@ from tests.components.evaluation.measured_rows import scored_by
 
 
 def judged(name, value, baseline, threshold):
-    return measure(name, MeasuredRows((), {name: value}, {} if baseline is None else {name: baseline}), threshold)
+    rows = MeasuredRows((), {name: value}, {} if baseline is None else {name: baseline})
+    return judge_metric(name, rows, threshold and PlacedBounds(threshold))
 
 
 @pytest.mark.parametrize(
@@ -63,7 +65,7 @@ def test_held(name, value, baseline, threshold, held):
     ],
 )
 def test_the_reason_is_in_words(name, value, baseline, threshold, says):
-    assert says in reason(judged(name, value, baseline, threshold), threshold)
+    assert says in judged(name, value, baseline, threshold).missed
 
 
 def test_a_class_is_judged_on_all_rows_and_on_slices():
@@ -293,10 +295,10 @@ def test_a_measure_that_needs_no_second_class_may_be_undefined_where_nothing_is_
 def test_a_threshold_may_ask_for_worse_beyond_chance(loss, error, threshold, held):
     bounds = Threshold(not_worse_than="blessed", **threshold)
     rows = MeasuredRows((), {"auc": 0.8 - loss}, {"auc": 0.8}, difference_errors={"auc": error})
-    found = measure("auc", rows, bounds)
+    found = judge_metric("auc", rows, PlacedBounds(bounds))
     assert found.passed is held
     if not held and "confidence" in threshold:
-        assert "beyond chance (0.95)" in reason(found, bounds)
+        assert "beyond chance (0.95)" in found.missed
 
 
 ONE_SLICE = [measured(0.9), measured(0.95, of="a")]
