@@ -13,13 +13,14 @@ from typing import Any
 from fullpass.base.direction_marks import with_marks_shown
 from fullpass.base.metric_text import metric_text
 from fullpass.components.evaluation.judge.verdict import Measured, Verdict
-from fullpass.components.evaluation.measure.metrics import metric_named
+from fullpass.components.evaluation.measure.metrics import metric_of
 from fullpass.components.pages.render import render_page
-from fullpass.components.report.report_data import Insight, ReportData
+from fullpass.components.report.report_data import ReportData
 
-_WORST_SLICES = 5
-_FEATURES = 10
+_WORST_SLICES, _FEATURES = 5, 10
+"""Rows of the tables of a card, which should fit one page; the report has all."""
 _OFTEN_MISSING = 0.2
+"""Share of train from which on a column that lacks values is a limit of the model."""
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#])")
 
 Table = tuple[tuple[str, ...], ...]
@@ -43,7 +44,7 @@ def model_card(run: ReportData, record: Mapping[str, Any]) -> tuple[Section, ...
         Section("Origin", tuple(_origin(run))),
         Section("Quality", tuple(_quality(run)), _metrics(run.verdict)),
         Section("Worst slices", (), _worst_slices(run.verdict)),
-        Section("Most important features", (), _features(run.insight)),
+        Section("Most important features", (), _features(run)),
         Section("Limits", tuple(_limits(run))),
     )
 
@@ -77,17 +78,17 @@ def _purpose(run: ReportData, facts: Mapping[str, Any], record: Mapping[str, Any
 
 def _origin(run: ReportData) -> Iterator[str]:
     yield from (f"{name.capitalize()}: {value}." for name, value in run.identity.facts)
-    yield from (f"Data, {name}: {value}." for name, value in run.data.facts)
-    yield from (f"Training, {name}: {value}." for name, value in run.training.facts)
+    yield from (f"Data, {name}: {value}." for name, value in run.data)
+    yield from (f"Training, {name}: {value}." for name, value in run.training)
 
 
 def _quality(run: ReportData) -> Iterator[str]:
     rows = f"{run.verdict.examples:,} rows of the eval split"
     yield f"Measured on {rows}, which it was not trained on; ± is an interval of 95 %."
-    if run.insight.reference:
-        yield f"Simple reference: {run.insight.reference}."
-    yield from (f"Baseline: {line}." for line in run.insight.baselines)
-    yield f"Training and serving agree on {run.parity.rows:,} rows, with {run.parity.mismatches} mismatches."
+    if run.reference:
+        yield f"Simple reference: {run.reference}."
+    yield from (f"Baseline: {line}." for line in run.verdict.baselines)
+    yield f"Training and serving agree on {run.parity['rows']:,} rows, with {run.parity['mismatches']} mismatches."
 
 
 def _metrics(verdict: Verdict) -> Table:
@@ -99,8 +100,7 @@ def _worst_slices(verdict: Verdict) -> Table:
     if not verdict.metrics or not verdict.slices:
         return ()
     first = verdict.metrics[0]
-    metric = metric_named(first.metric)
-    upwards = metric is None or metric.higher_is_better is not False
+    upwards = metric_of(first.metric).higher_is_better is not False
     known = [one for one in verdict.slices if first.metric in one.values]
     known.sort(key=lambda one: one.values[first.metric], reverse=not upwards)
     rows = [
@@ -114,21 +114,20 @@ def _worst_slices(verdict: Verdict) -> Table:
     return (("slice", "examples", first.metric), *rows)
 
 
-def _features(insight: Insight) -> Table:
-    rows = [(f.feature, f"{f.importance:.4f} ± {f.reach:.4f}") for f in insight.features[:_FEATURES]]
-    return (("feature", f"growth of the {insight.unit} without it"), *rows)
+def _features(run: ReportData) -> Table:
+    rows = [(f["feature"], f"{f['importance']:.4f} ± {f['reach']:.4f}") for f in run.importance[:_FEATURES]]
+    return (("feature", f"growth of the {run.importance_unit} without it"), *rows)
 
 
 def _limits(run: ReportData) -> Iterator[str]:
-    for shown in run.data.columns:
-        if shown.column.missing >= _OFTEN_MISSING:
-            yield f"{shown.column.name} was missing in {shown.column.missing:.0%} of train."
-    numbers = [shown.column for shown in run.data.columns if shown.column.kind == "number" and shown.column.bars]
+    often = [column for column in run.columns if column.missing >= _OFTEN_MISSING]
+    yield from (f"{column.name} was missing in {column.missing:.0%} of train." for column in often)
+    numbers = [column for column in run.columns if column.kind == "number" and column.chart]
     yield from (f"{column.name}: train contains {column.text}; other values were not tested." for column in numbers)
-    useless = [f.feature for f in run.insight.features if not f.certain]
+    useless = [f["feature"] for f in run.importance if not f["importance"] > f["reach"]]
     if useless:
         yield f"The measured importance is no more than chance for {', '.join(useless)}."
-    yield from (f"{note.rstrip('.')}." for note in (*run.verdict.notes, *run.data.notes))
+    yield from (f"{note.rstrip('.')}." for note in (*run.verdict.notes, *run.data_notes))
 
 
 def _value(measured: Measured) -> str:

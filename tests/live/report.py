@@ -18,9 +18,10 @@ from fullpass.components.report.classes import classes_section
 from fullpass.components.report.component import render
 from fullpass.components.report.dependence import dependence_section
 from fullpass.components.report.regression import errors_section
-from fullpass.components.report.report_data import ReportData, insight_section
+from fullpass.components.report.report_data import ReportData, of_importance
 from fullpass.pipeline.registry.root_page import ShownNode, ShownRun
-from tests.components.report.test_report import HOSTILE, data_verdict, run
+from tests.components.report.shown import HOSTILE
+from tests.components.report.test_report import data_verdict, run
 from tests.live.browser import Page, find_chromium, open_browser
 from tests.live.servers import needed
 
@@ -135,8 +136,8 @@ def wide_run() -> ReportData:
         one,
         classes=classes_section([classes, classes], 12 * 14808),
         dependence=dependence_section(dependence),
-        insight=insight_section(insight),
-        training=replace(one.training, curves=line_chart(losses, label="loss", marks=(20, 60))),
+        **of_importance(insight),
+        training_charts=(("Loss by epoch", line_chart(losses, label="loss", marks=(20, 60))),),
         errors=errors_section(RegressionErrors(2, (-1e6, 1e6), (1e6, -1e6), (Decile(1.0, -1234.5, 10.0),))),
     )
 
