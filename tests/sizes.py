@@ -46,10 +46,10 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "tuning": (400, ("trainer/tuning/", "components/tuning/")),
     "export": (550, ("trainer/export/",)),
     "export for small devices": (950, ("trainer/portable/", "components/portable/")),
-    "evaluation": (2_200, ("components/evaluation/",)),
+    "evaluation": (2_300, ("components/evaluation/",)),
     "parity, serving check, push": (950, ("components/parity/", "components/serving_check/", "components/push/")),
     "predict": (900, ("components/predict/",)),
-    "report, pages": (800, ("components/report/", "components/pages/")),
+    "report, pages": (720, ("components/report/", "components/pages/")),
     "compare, evaluate, refresh": (
         750,
         (
