@@ -5,7 +5,7 @@ import pytest
 
 from tests.changed_source import answers_of, copy_source, follow_page
 
-FILES = {"A metric": 2, "A transform": 2, "A format": 3, "A fact of a run": 3}
+FILES = {"A metric": 1, "A transform": 2, "A format": 3, "A fact of a run": 3}
 """Section of the page -> the files that its change touches. More would be a fact that stands in many places."""
 LABELS, SCORES = [1.0, 0.0, 1.0], [0.75, 0.5, 0.0]
 YAML = """
@@ -26,7 +26,7 @@ from rich.console import Console
 
 import fullpass.pipeline.api as api
 from fullpass.components.evaluation.measure.scored_rows import Scored, ScoredRows
-from fullpass.components.evaluation.measure.slice_states import SliceAccumulator
+from fullpass.components.evaluation.measure.slice_accumulator import SliceAccumulator
 from fullpass.components.ingest.readers.read_source import find_inputs, read_rows
 from fullpass.components.ingest.readers.rows import Reading
 from fullpass.components.predict.input_source import input_source

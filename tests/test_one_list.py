@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from fullpass.components.evaluation.metrics import METRICS
+from fullpass.components.evaluation.measure.metrics import METRICS
 from fullpass.components.ingest.sources.formats import FORMATS
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.cli import app
@@ -22,8 +22,8 @@ FEW = 2
 
 ALLOWED = {
     "metrics": {
-        "components/evaluation/metrics": "the table",
-        "components/evaluation/": "how each metric is measured, by name; test_metrics compares the names with METRICS",
+        "components/evaluation/measure/metrics": "the table",
+        "components/evaluation/measure/class_": "the metrics of one class, of which rows of the table are averages",
         "trainer/decision_config": "metrics that a threshold maximizes; the trainer, below METRICS, computes them",
         "trainer/tuning/search_space": "metrics of the validation rows, which the trainer, below METRICS, computes",
     },
