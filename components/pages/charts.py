@@ -18,7 +18,9 @@ COLORS = (
 )
 _BEFORE = "#9ca3af"
 _MOST_DOTS = 30
+"""Number of epochs whose points have dots; more of them would hide the line."""
 _MARGIN_TOP, _MARGIN_BOTTOM = 10, 20
+"""Pixels above a chart, half a line of text, and below it, where the epochs stand."""
 _CHARACTER = 7
 """Pixels of a digit in the texts of charts, in DejaVu Sans, which is wider than most fonts."""
 

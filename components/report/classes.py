@@ -16,6 +16,7 @@ from fullpass.components.pages.charts import COLORS, Square, figure, legend, sho
 
 MODELS = ("new model", "last blessed")
 _LONGEST = 100
+"""Characters of the name of a class, which a narrow page breaks into lines."""
 _MOST_WITH_INTERVALS = 4
 """A matrix of more classes is too wide with the intervals of its cells; those of recall are in the table below it."""
 _AREA, _BOTTOM = Square(side=220, left=40), 35

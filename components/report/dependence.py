@@ -53,9 +53,11 @@ def _figures(found: Dependence) -> Iterator[tuple[str, ...]]:
 _WIDTH, _RIGHT = 310, 14
 _TOP, _BOTTOM = 8, 22
 _HEIGHT, _AXIS = 110, 50
+"""Pixels of the area of a chart, and of the texts of its axis: small, since ten charts may stand beside each other."""
 _MEAN = 'stroke="currentColor" stroke-opacity="0.5" stroke-dasharray="3 3"'
 _GRID = 'stroke="currentColor" stroke-opacity="0.15"'
 _DAYS_WITHOUT_TIME = 3
+"""Days from which on the time of day of the ends of an axis tells nothing."""
 
 
 def dependence_chart(

@@ -11,6 +11,7 @@ from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.trainer.export.run_provenance import read_run_facts
 
 _MOST_FILES = 200
+"""Number of files that the page lists, the newest, so that years of days do not fill it."""
 
 
 @dataclass(frozen=True)

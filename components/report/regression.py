@@ -11,6 +11,7 @@ from fullpass.components.evaluation.shown.shown_files import RegressionErrors
 from fullpass.components.pages.charts import COLORS, Square, figure, svg
 
 _AREA, _BOTTOM = Square(side=260, left=68), 36
+"""The drawing area, left of which numbers of seven digits fit, and the height of the texts below it."""
 _Point = tuple[float, float, float]
 
 

@@ -25,6 +25,7 @@ from fullpass.components.evaluation.measure.scored_rows import Scored
 from fullpass.components.evaluation.measure.sparse_sums import SparseSums
 
 _BITS = 16
+"""Bits of the id of a class: label and prediction take 32 of the 63 bits of a key; sets of rows have the rest."""
 NO_CLASS = (1 << _BITS) - 1
 """The id of "none": the label or the prediction of a multilabel class that is only predicted, or only in the label.
 Metrics of a model of more classes than this are undefined."""

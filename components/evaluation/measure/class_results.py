@@ -23,6 +23,7 @@ FILE = "classes.json"
 MOST_CELLS = 20
 """Largest number of classes whose matrix is kept as a whole, and number of pairs that are kept otherwise."""
 _MOST_CLASSES, _MOST_SHOWN_CURVES = 100, 10
+"""Numbers of classes in the table, and of those with curves: a page that a browser opens at once, lines told apart."""
 
 
 @dataclass(frozen=True)

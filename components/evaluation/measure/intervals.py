@@ -27,6 +27,7 @@ from fullpass.components.evaluation.measure.sampling_error import spread_and_ske
 FEWEST_ROWS = 8
 """The error of a metric that rests on fewer rows is unknown."""
 _WIDE = quantile(0.975)
+"""Standard errors to an end of an interval of 95 %."""
 _PRIOR_ROWS = 3
 """Number of telling rows from which on the spread of an area counts more than the variance of exponential scores. Of an
 area of 0.5 all rows are telling; of one near 0 or 1 few, which decide its spread."""

@@ -27,6 +27,7 @@ from fullpass.preprocessing.values.arrow_text import as_readable
 from fullpass.preprocessing.values.raw_text import RawText
 
 _SHOWN, _MOST_LABELS = 5, 100
+"""Numbers of reasons or rows that a message names, and of labels that are kept to say which ones a model lacks."""
 _EVERY_ROW = {"split": RandomSplit(method="random"), "bad_rows": BadRows(max_fraction=1.0)}
 
 

@@ -10,11 +10,13 @@ import numpy as np
 from fullpass.components.evaluation.measure.sparse_sums import SparseSums
 
 _PER_OCTAVE = 8
+"""Buckets between a size and twice as much: the mean of logarithms of hundreds of values needs no finer ones."""
 _SMALLEST, _LARGEST = -1080, 1030
 """Exponents of 2 between which all positive float64 are."""
 _QUANTILE = 1.5
 """The quantile is that which this number times the root of the number of rows are above."""
 _FEW_ROWS = 300
+"""Number of rows up to which the limit of the index is the same, since fewer show no rarer values."""
 _LEAST_INDEX, _MORE_PER_DECADE, _MOST_INDEX = 1.45, 0.15, 1.95
 """Index of the tail above which intervals of a mean hold in simulations: that of up to _FEW_ROWS rows, how much more
 ten times the rows need, since they show rarer values, and where that ends: a finite variance has an index above 2."""

@@ -22,9 +22,11 @@ from fullpass.components.evaluation.measure.score_buckets import (
 
 FILE = "curves.json"
 _GRID = np.linspace(0.0, 1.0, 101)
+"""Shares at which curves are known: each percent, which is two pixels of a chart."""
 _RECALLS = _GRID[1:]
 """A recall of 0 is omitted, because its precision would be that of a single row."""
 _CALIBRATION_POINTS = 10
+"""Groups of rows of equal number: tenths, as in the reliability diagrams of the literature."""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 _THRESHOLD = 0.5
+"""Probability from which on a label is the likelier answer."""
 
 SliceValue = bytes | float
 """The value of a raw column: text as bytes, as in the records, or a number."""

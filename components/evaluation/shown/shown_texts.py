@@ -14,7 +14,9 @@ from fullpass.preprocessing.features.id_features import TextFeature
 from fullpass.trainer.export.export_files import LABELS, SERVING_DEFAULT
 
 _MOST, _ROWS = 8, 400
+"""Numbers of wrong and of right texts on the page, and of rows among which the surest are chosen."""
 _LONGEST = 300
+"""Characters of a text: about four lines of the page."""
 
 
 def texts_of_export(export: str, sampled: Sequence[bytes], config: PreprocessingConfig) -> tuple[ShownText, ...]:
