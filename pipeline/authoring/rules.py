@@ -40,10 +40,6 @@ RULES: Mapping[str, GuessRule] = {
         "Rows of nothing but separators are no rows.",
         "fivethirtyeight nfl-ticket-prices",
     ),
-    "separators at the ends of names": GuessRule(
-        "A name that ends with a separator says that another one was taken.",
-        "case comma_and_blank",
-    ),
     "unbalanced quotes": GuessRule(
         "Quotes that hide line ends join rows of a text into one cell.",
         "SMS Spam Collection",
@@ -170,7 +166,7 @@ RULES: Mapping[str, GuessRule] = {
     ),
     "columns that rows to predict lack": GuessRule(
         "A column that rows to predict lack is unknown, as the label.",
-        "case train_test_hint",
+        "the tables of test_init_limits",
     ),
     "columns that give the label away": GuessRule(
         "No honest measurement predicts nearly all labels.",

@@ -83,23 +83,11 @@ class _DialectTrial:
     def score(self) -> float:
         """The regularity of rows times the cleanness of cells, as in CleverCSV: 0 (only one column) to 1."""
         width = self.table.num_columns
-        if _ends_with_separators([cell for cell, *_ in _cells(self.table, 1)], self.separator):
-            return 0.0
         cells = [cell for column in _cells(self.table, _CLEAN_ROWS) for cell in column]
         if width < 2:
             return 0.0
         clean = sum(map(_cleanness, cells)) / max(len(cells), 1)
         return (self.good / (self.good + self.bad)) ** 2 * clean * (width - 1) / width
-
-
-@rule("separators at the ends of names", otherwise=False)
-def _ends_with_separators(first: Sequence[str], separator: str) -> bool:
-    """Returns whether cells of the first row end with another separator, which is a sure sign of the wrong one.
-
-    A blank may follow a separator; beside others, all cells but the last must end so.
-    """
-    ends = max(sum(cell.endswith(other) for cell in first[:-1]) for other in SEPARATORS if other != separator)
-    return ends > 0 and (separator == " " or ends == len(first) - 1)
 
 
 def guess_encoding(start: bytes) -> str:
