@@ -48,7 +48,10 @@ if TYPE_CHECKING:
 Pipeline = Loaded
 """A loaded pipeline file without errors; its attributes include `config`, `file` and `folder`."""
 PipelineFile = Loaded | Path | str
+_SHOWN_RUNS = 5
+"""Number of newest runs that an error proposes."""
 _TAIL = 40
+"""Number of last lines of output that the error of a run that could not start shows."""
 _DAMAGED_FACTS = "Remove it: the run is then not listed."
 
 
@@ -491,6 +494,6 @@ def _one_run(pipeline: PipelineFile, run: str | None, root: Path | str | None, w
     found = [one for one in known if (getattr(one, wanted) if run is None else one.run_id.startswith(run))]
     if not found:
         what = f"no run {run}" if run else f"no run with {'a report' if wanted == 'report' else wanted}"
-        listed = ", ".join(one.run_id for one in known[:5]) or "none; `fullpass.run` makes one"
+        listed = ", ".join(one.run_id for one in known[:_SHOWN_RUNS]) or "none; `fullpass.run` makes one"
         raise UserError(f"{_read(pipeline).config.name}: {what}. The newest runs: {listed}.")
     return found[0]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _WIDTH_OF_FILES = 160
+"""Number of characters of a line of a table that goes to a file or a pipe, which have no width."""
 # Control characters except tab and newline, marks of the writing direction, and lone surrogates, which Python uses for
 # bytes that are no UTF-8.
 _HARMFUL = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{DIRECTION_MARKS}\ud800-\udfff]")

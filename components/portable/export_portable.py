@@ -39,6 +39,9 @@ OUTPUT = "scores"
 _FILES = {"litert": "model.tflite", "onnx": "model.onnx"}
 _EXTRA = "pip install 'fullpass[onnx]'"
 _TOGETHER = 512
+"""Rows that are compared in one call; the NumPy side keeps the arrays of all its steps meanwhile."""
+_TIMED = 100
+"""Calls of which the median time is told."""
 _ERRORS = 3
 """The severity from which ONNX Runtime logs; its warnings are about constants that it folds itself."""
 Columns = Mapping[str, np.ndarray]
@@ -255,11 +258,11 @@ def _rows(batch: Columns, columns: Mapping[str, RawColumn]) -> list[dict[str, An
     return [{name: values[row] for name, values in cells.items()} for row in range(total)]
 
 
-def _milliseconds(call: Callable[[], Any], times: int = 100) -> float:
+def _milliseconds(call: Callable[[], Any]) -> float:
     """Returns the median time of a call."""
     call()
     found = []
-    for _ in range(times):
+    for _ in range(_TIMED):
         started = time.perf_counter()
         call()
         found.append(time.perf_counter() - started)

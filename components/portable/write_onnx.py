@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from fullpass.base.errors import UserError, listed
 
 _OPSET, _IR = 17, 8
+"""The operators and the file format of ONNX 1.12, which every accepted version of ONNX Runtime reads."""
 _OF_NUMPY = {np.dtype(t): helper.np_dtype_to_tensor_dtype(np.dtype(t)) for t in ("f4", "f8", "i4", "i8", "u1", "?")}
 
 

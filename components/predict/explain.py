@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 _ORDERS = 4
+"""Random orders of the columns, each used in both directions: eight calls of the model per column."""
 
 Inputs = Mapping[str, np.ndarray]
 """Raw column -> its values, dense, as in `InputBatch.inputs`."""

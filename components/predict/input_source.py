@@ -26,6 +26,7 @@ _TAB_SUFFIXES = (".tsv", ".tab")
 _OF_TEXT = ("strip", "decimal")
 _ROWS = re.compile(r'^\s*\[?\s*\{\s*"|\n')
 _LONGEST_NAME = 255
+"""Longest name of a file on Linux (NAME_MAX); what is longer is no path."""
 
 _BY_SUFFIX = {suffix: name for name, row in TOLD_FORMATS.items() for suffix in row.endings if suffix != ".gz"}
 

@@ -216,7 +216,9 @@ _ISO_TIME = _one_or_more((f"{_WHOLE}[hH]", f"{_WHOLE}[mM]", f"{_DECIMAL}[sS]"), 
 _ISO_DAYS = f"{_WHOLE}[dD]"
 _ISO_GROUPS = f"(?:({_WHOLE})[hH])?(?:({_WHOLE})[mM])?(?:({_DECIMAL})[sS])?"
 _DAY, _HOUR, _MINUTE, _SECOND = 1440.0, 60.0, 1.0, 1 / 60
+"""In minutes."""
 _FOOT, _INCH = 12.0, 1.0
+"""In inches."""
 _SUMS = {
     "2h 10m": (*_in_words(_OF_DAYS, f"{_WHOLE}{_HOURS}{_BLANK}{_SIXTY}"), (_DAY, _HOUR, _MINUTE, _SECOND)),
     "PT2H10M": (

@@ -13,6 +13,7 @@ MAX_DEPTH = 100
 AGE = "at"
 """The list of every history that is there whatever its columns are: how many seconds before the row an event was."""
 _SHOWN_BEFORE, _SHOWN_AFTER = 60, 40
+"""Number of characters of an expression that a message shows before and after a mistake."""
 
 
 def age_column(column: str) -> str:

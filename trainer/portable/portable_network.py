@@ -22,6 +22,12 @@ from fullpass.trainer.trees.forest import ForestLayer
 from fullpass.trainer.trees.grow_trees import InOrder
 from fullpass.trainer.trees.tree_columns import SideBySide, WithMissing
 
+_LOWEST = -3e38
+"""Near the smallest number of float32, in place of an absent element, which is then never the largest."""
+_NO_SCORE = -1e4
+"""The attention to an absent element: its power of e is 0 in float32."""
+_LARGEST_EXACT = 2.0**24
+"""Whole numbers are exact in float32 up to this one."""
 _WORD = 16
 """The ids in a word of a set: a whole number that every runtime divides exactly."""
 
@@ -117,7 +123,7 @@ def _mean_of(total: Any, share: Any, how: str | None) -> Any:
 def _pooled(vectors: Any, ids: Any, weights: Any, how: str) -> Any:
     if how == "max":
         present = _column(ops.not_equal(ids, 0))
-        lowest = ops.max(ops.where(present, vectors, -3e38), axis=1)
+        lowest = ops.max(ops.where(present, vectors, _LOWEST), axis=1)
         return ops.where(ops.any(present, axis=1), lowest, 0.0)
     share = _share(ids, weights)
     return _mean_of(ops.sum(ops.multiply(vectors, _column(share)), axis=1), share, how)
@@ -167,7 +173,7 @@ def _pool(_: _Rebuilt, layer: layers.Pool, vectors: Any, ids: Any, weights: Any 
 def _attention_pool(_: _Rebuilt, layer: layers.AttentionPool, vectors: Any, ids: Any, weights: Any = None) -> Any:
     scores = ops.sum(ops.multiply(vectors, _array(layer.query)[None, None]), axis=2)
     present = ops.cast(ops.not_equal(ids, 0), "float32")
-    masked = ops.where(ops.not_equal(ids, 0), scores, -1e4)
+    masked = ops.where(ops.not_equal(ids, 0), scores, _NO_SCORE)
     powers = ops.multiply(ops.exp(ops.subtract(masked, ops.max(masked, axis=1, keepdims=True))), present)
     share = powers if weights is None else ops.multiply(powers, weights)
     shares = _divided(share, ops.sum(share, axis=1, keepdims=True))
@@ -274,7 +280,7 @@ def _outside_sets(forest: Any, columns: Any) -> Any:
     """Returns 0 if the set of a decision contains the id of its column and 1 if not, float32 [batch, sets]."""
     words = forest.words.view(np.uint16).astype(np.float32)  # pairs of 16 bits, the lower one first
     column = forest.column[forest.in_set >= 0][np.argsort(forest.in_set[forest.in_set >= 0])]
-    ids = ops.clip(ops.take(columns, column.tolist(), axis=1), -1.0, 2.0**24)
+    ids = ops.clip(ops.take(columns, column.tolist(), axis=1), -1.0, _LARGEST_EXACT)
     word = ops.floor(ops.divide(ids, float(_WORD)))
     within = ops.logical_and(ops.greater_equal(ids, 0.0), ops.less(word, forest.set_words[None].astype(np.float32) * 2))
     index = ops.cast(ops.where(within, ops.add(word, forest.set_start[None].astype(np.float32) * 2), 0.0), "int32")

@@ -31,7 +31,9 @@ _ABSENT = ("missing", "too_short")
 """Error types for a key that is not in the file; too_short applies if an absent key counts as an empty section."""
 _NO_SUCH_FORM = ("union_tag_invalid", "union_tag_not_found")
 _BOOLEANS = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
-_short = partial(shortened, most=60)
+_SHOWN = 60
+"""Number of characters of a received value that a message shows."""
+_short = partial(shortened, most=_SHOWN)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ _PATTERNS = {
     PIPELINE_NAME: "up to 63 lower-case letters, digits and inner dashes, such as taxi-tips",
 }
 _MOST_NAMES = 20
+"""Number of keys that a message lists; the manual has all of them."""
 
 
 def json_schema() -> Schema:

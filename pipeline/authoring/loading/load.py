@@ -31,6 +31,8 @@ YAML_ENDINGS = (".yaml", ".yml")
 
 Config = TypeVar("Config", bound=BaseModel)
 _VARIABLE = re.compile(r"\$\{[A-Za-z_]\w*\}")
+_ALIKE = 0.5
+"""Share of alike characters from which another file is proposed; low, because a folder holds few YAMLs."""
 BY_ENVIRONMENT = (
     "This file is copied into artifacts and reports. Give secrets through the environment of the run: the variable "
     "named by data.source.password_env for a database; AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for s3://, the file "
@@ -225,7 +227,7 @@ def _hint(folder: Path, name: str = "") -> str:
     if not folder.is_dir():
         return f" There is no folder {folder} either."
     names = sorted(p.name for p in folder.iterdir() if p.suffix in YAML_ENDINGS)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5) or (names if len(names) == 1 else [])
+    close = difflib.get_close_matches(name, names, n=1, cutoff=_ALIKE) or (names if len(names) == 1 else [])
     return f' Did you mean "{folder / close[0]}"?' if close else ""
 
 

@@ -17,13 +17,16 @@ from ruamel.yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, Seq
 from fullpass.pipeline.authoring.loading.problems import Keys, Problem, format_path
 
 _MOST_NODES = 200_000
+"""Largest number of nodes: aliases of aliases multiply, and each of them is read anew."""
 _MOST_CHARACTERS = 1_000_000
+"""Largest number of characters: a longer file is data that was named by mistake."""
 _MOST_LEVELS = 100
 """Largest number of nesting levels. How deep Python itself can read differs between its versions."""
 _DEEP = re.compile(rf"(?:[\[{{]\s*){{{_MOST_LEVELS}}}")
 """Brackets in brackets; the parser would look for the end of each of them before it gives up."""
 _TOO_DEEP = Problem("", 1, f"nested too deeply, over {_MOST_LEVELS} levels, or aliases multiply too often, to be read.")
 _EXCERPT = 100
+"""Number of characters of a line that are shown around a mistake, so that they fit a terminal."""
 _TAG = "tag:yaml.org,2002:"
 _INT64_MAX = 2**63 - 1
 _BASES = {"0x": 16, "0o": 8, "0b": 2}
