@@ -37,7 +37,6 @@ ALLOWED = {
     "functions": {
         "preprocessing/expressions/": "the table, and what computes each function, by name",
         "pipeline/authoring/profile/evaluate_expression": "the same functions for NumPy, as checks read samples",
-        "pipeline/authoring/init/propose_label": "what init says of the expressions that it writes",
     },
     "ModelConfig": {
         "pipeline/authoring/loading/explain_errors": "what other software calls three of the kinds",
