@@ -254,7 +254,7 @@ def _compare(
     rows = sample_rows(data.evaluation.split, data.in_model, rows_to_sample(whole, _SCORED))
     numbers = np.arange(len(rows))
     models = tuple(_scored(rows, network, config) for network in (whole, less))
-    names = tuple(dict.fromkeys((*config.evaluation.metrics, *config.evaluation.thresholds)))
+    names = config.evaluation.measured
     found = measure_rows(names, (), in_batches(ScoredRows(numbers, np.zeros_like(numbers), {}, models))).whole
     return compared_metrics(found, names), len(rows)
 

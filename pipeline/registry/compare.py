@@ -214,7 +214,7 @@ def compare_models(
 
     configs = [one.config.evaluation for one in models if one.config]
     slices = list(dict.fromkeys(entry for config in configs for entry in config.slices))
-    metrics = list(dict.fromkeys(name for config in configs for name in (*config.metrics, *config.thresholds)))
+    metrics = list(dict.fromkeys(name for config in configs for name in config.measured))
     try:
         both = rows_of_both(*models, data, read_as or {}, dict.fromkeys(c for entry in slices for c in entry))
     except NotComparable as error:
