@@ -69,8 +69,8 @@ def _of_network(record: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _of_trees(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     trees = record["trees"]
-    forests = trees.get("forests", 0)  # older records have none
-    drawn = f", {trees['random']} of them with random thresholds" if trees.get("random") else ""
+    forests = trees["forests"]
+    drawn = f", {trees['random']} of them with random thresholds" if trees["random"] else ""
     rows = "train and validation" if chosen_on(record) == VALIDATION else "all rows of train"
     again = f", in {forests} forests that grew on {rows}{drawn}" if forests else ""
     return [
