@@ -54,7 +54,9 @@ def saved(model, folder, number):
     """Saves such a model in a folder and returns its Model artifact."""
     artifact = standard_artifacts.Model()
     artifact.uri, artifact.id = str(folder), number
-    tf.saved_model.save(model, f"{artifact.uri}/Format-Serving", signatures={"serving_default": model.serve})
+    # TFMA takes labels and weights from the second; ours reads them from the examples.
+    signatures = {"serving_default": model.serve, "transform_features": model.labels}
+    tf.saved_model.save(model, f"{artifact.uri}/Format-Serving", signatures=signatures)
     return artifact
 
 
