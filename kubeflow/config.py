@@ -217,6 +217,10 @@ class Secret(Spec):
     def _is_used(self) -> "Secret":
         if not self.env and self.mount is None:
             raise ValueError("give env (variable -> key of the secret), mount (a folder), or both.")
+        return self
+
+    @model_validator(mode="after")
+    def _has_the_name_of_a_volume(self) -> "Secret":
         if self.mount is not None:
             MOUNTED.check(self.name)
         return self

@@ -1,6 +1,6 @@
 """Converts a node's settings to Kubeflow's form: the container of its executor and its Kubernetes part."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fullpass.kubeflow.config import Cpu, EnvironmentConfig, Memory, NodeConfig, Retries, byte_count, cores, seconds
@@ -21,21 +21,21 @@ def helper_pod_settings(node: NodeConfig, defaults: NodeConfig, memory: str = LO
     devices. Its limits are those of the defaults, because a namespace with quotas requires limits for every pod, but
     at least what it needs: Kubernetes refuses a request above the limit.
     """
-    cpu, most = defaults.cpu.limit, defaults.memory.limit
-    if cpu and cores(cpu) < cores(_WAITING_CORES):
-        cpu = _WAITING_CORES
-    if most and byte_count(most) < byte_count(memory):
-        most = memory
     return node.model_copy(
         update={
-            "cpu": Cpu(request=_WAITING_CORES, limit=cpu),
-            "memory": Memory(request=memory, limit=most),
+            "cpu": Cpu(request=_WAITING_CORES, limit=_at_least(_WAITING_CORES, defaults.cpu.limit, cores)),
+            "memory": Memory(request=memory, limit=_at_least(memory, defaults.memory.limit, byte_count)),
             "accelerator": None,
             "node_selector": defaults.node_selector,
             "tolerations": defaults.tolerations,
             "timeout": None,
         }
     )
+
+
+def _at_least(needed: str, limit: str | None, count: Callable[[str], float]) -> str | None:
+    """Returns a limit, raised to what is needed if it is lower; None if there is none."""
+    return needed if limit is not None and count(limit) < count(needed) else limit
 
 
 def container(node: NodeConfig, command: Sequence[str], args: Sequence[str]) -> Json:
