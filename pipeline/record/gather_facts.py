@@ -117,12 +117,7 @@ def of_person(facts: RunFacts, target: Path) -> Facts:
 
 def of_artifacts(result: RunResult, made: RunArtifacts, config: PipelineConfig) -> Facts:
     """Returns what the artifacts of a run hold, as far as it has made them."""
-    examples, verdict, data, training = (
-        made.all("examples"),
-        made.verdict,
-        made.data_verdict,
-        made.training,
-    )
+    examples = made.all("examples")
     facts = _of_examples(examples, config.data.split_names) if examples else {}
     if graph := made.find("transform_graph"):
         analysis = graph.properties.get("analysis") if result.node("Transform").status is Status.OK else None
@@ -133,18 +128,16 @@ def of_artifacts(result: RunResult, made: RunArtifacts, config: PipelineConfig) 
         facts["parity_rows"] = int(parity.properties["rows"])
     if serving := made.find("serving"):
         facts["latency_ms"] = float(serving.properties["latency_ms"])
-    if data is not None:
+    if (data := made.data_verdict) is not None:
         facts["data_gate"] = _of_gate(data)
-    if verdict is not None:
+    if (verdict := made.verdict) is not None:
         facts |= of_verdict(made.uri("evaluation"), verdict)
     if made.all("statistics"):
         labels = read_split_labels(made.uri("statistics"), config.label, config.data.split_names)
         facts |= _of_labels(labels, facts.get("metrics", {}))
     if made.all("model_run"):
-        facts |= {
-            "model_run": made.uri("model_run"),
-            "training": {name: training.get(name) for name in _OF_TRAINING},
-        }
+        training = made.training
+        facts |= {"model_run": made.uri("model_run"), "training": {name: training.get(name) for name in _OF_TRAINING}}
     if made.all("tuner_results"):
         facts["trials"] = read_trials(made.uri("tuner_results"), config)
     page = "report" if made.all("report") else "spans" if made.all("spans") and _is_stopped(result) else None
