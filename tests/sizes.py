@@ -49,6 +49,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "evaluation": (2_290, ("components/evaluation/",)),
     "parity, serving check, push": (880, ("components/parity/", "components/serving_check/", "components/push/")),
     "predict": (850, ("components/predict/",)),
+    "serve": (700, ("components/serving/", "components/serving_log/")),
     "report, pages": (700, ("components/report/", "components/pages/")),
     "compare, evaluate, refresh": (
         670,
