@@ -128,6 +128,8 @@ class PipelineConfig(Spec):
     """Of all learned vocabularies: ids of known tokens never change (docs/retraining.md)."""
     preprocessing: ImportPath | None = None
     """Function that replaces the transforms of all features (docs/own-code.md)."""
+    nodes: ImportPath | None = None
+    """Function that adds TFX nodes of your own (docs/own-nodes.md)."""
     code_files: tuple[Name, ...] = ()
     """Files, patterns or folders that your functions read (docs/own-code.md)."""
     model: ModelConfig = WideDeep(kind="wide_deep")

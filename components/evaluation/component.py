@@ -30,6 +30,7 @@ from fullpass.components.evaluation.measure.measured_metrics import ALWAYS_MEASU
 from fullpass.components.evaluation.measure.score_curves import FILE as CURVES_FILE
 from fullpass.components.evaluation.measure.slice_accumulator import SliceAccumulator
 from fullpass.components.evaluation.measure.slice_states import SliceState
+from fullpass.components.evaluation.own_checks import mark
 from fullpass.components.evaluation.shown.shown_files import DEPENDENCE_FILE, ERRORS_FILE, TEXTS_FILE, regression_errors
 from fullpass.components.ingest.component import rows_of_split, with_rows
 from fullpass.components.ingest.writing.record_writer import PENDING
@@ -148,9 +149,7 @@ def _describe(blessing: types.Artifact, models: Sequence[types.Artifact], *, ble
     for name, model in zip(("current_model", "baseline_model"), models, strict=False):
         blessing.set_string_custom_property(name, model.uri)
         blessing.set_int_custom_property(f"{name}_id", model.id)
-    blessing.set_int_custom_property("blessed", int(blessed))
-    with fileio.open(f"{blessing.uri}/{'BLESSED' if blessed else 'NOT_BLESSED'}", "w") as file:
-        file.write("")
+    mark(blessing, blessed=blessed)
 
 
 class Evaluator(

@@ -32,6 +32,7 @@ _ARTIFACTS = {
 _COMPILED = {
     "OutputChannel": "tfx.types.channel",
     "RESOLVER_CONFIG": "tfx.dsl.components.common.resolver",
+    "UnionChannel": "tfx.types.channel",
     "compiler": "tfx.dsl.compiler",
     "local_deployment_config_pb2": "tfx.proto.orchestration",
     "pipeline_pb2": "tfx.proto.orchestration",

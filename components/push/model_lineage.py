@@ -12,7 +12,7 @@ from typing import Any
 
 from fullpass.base.files import names_under, read_bytes
 from fullpass.components.artifact_files import COMPARISON_FILE
-from fullpass.components.evaluation.judge.verdict import Verdict
+from fullpass.components.evaluation.judge.verdict import JUDGED_BY, Verdict
 from fullpass.components.ingest.writing.manifest import COUNTS, read_counts
 from fullpass.components.mlmd_values import RecordedArtifact
 from fullpass.components.push.push import LINEAGE, SERVING
@@ -91,12 +91,13 @@ def _evaluation_facts(verdict: Verdict | None, blessing: RecordedArtifact | None
     baseline = {m.metric: m.baseline for m in verdict.metrics if m.baseline is not None}
     blessed = bool(properties.get("blessed"))
     reasons = [] if blessed else list(verdict.reasons)
+    by = properties.get(JUDGED_BY, EVALUATOR)
     forced = {name: properties[name] for name in ("by", "why", "at", "refused_for") if name in properties}
     return {
         "metrics": {m.metric: m.value for m in verdict.metrics},
         "examples_evaluated": verdict.examples,
         "baseline": {"model": against, "metrics": baseline} if against else None,
-        "blessing": {"blessed": blessed, "by": EVALUATOR, **forced, "reasons": reasons, "notes": list(verdict.notes)},
+        "blessing": {"blessed": blessed, "by": by, **forced, "reasons": reasons, "notes": list(verdict.notes)},
     }
 
 

@@ -49,7 +49,8 @@ def model_functions(config: PipelineConfig) -> list[str]:
 
 def user_functions(config: PipelineConfig) -> list[str]:
     """Returns the `module:function` paths of the user's code."""
-    return config.preprocessing_config.functions + model_functions(config)
+    own_nodes = [config.nodes] if config.nodes is not None else []
+    return config.preprocessing_config.functions + model_functions(config) + own_nodes
 
 
 def weight_files(loaded: Loaded) -> list[str]:

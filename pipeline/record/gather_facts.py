@@ -43,6 +43,8 @@ _OUTPUTS = {
     "report": "Report.report",
 }
 """Name in RunArtifacts -> node and output."""
+_INSTEAD = (("Window", "examples"), ("Blessing", "evaluation"), ("Blessing", "blessing"))
+"""Nodes that not every pipeline has, and what they put in the place of another node's output of that name."""
 _OF_TRAINING = (
     *("epochs", "best_epoch", "devices", "examples_per_second", "input_wait", "resumed_at_update", "warm_start"),
     *("ended_by", "reference", "compared", "rows", "model", "blend"),
@@ -63,8 +65,7 @@ def run_artifacts(
     for name, source in _OUTPUTS.items():
         node, output = source.split(".")
         by_name[name] = outputs(node).get(output, ()) if node in ended else ()
-    if "Window" in ended:
-        by_name["examples"] = outputs("Window").get("examples", ())
+    by_name |= {name: outputs(node).get(name, ()) for node, name in _INSTEAD if node in ended}
     return RunArtifacts(by_name)
 
 

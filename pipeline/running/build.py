@@ -22,7 +22,7 @@ from fullpass.components.evaluation.component import Evaluator
 from fullpass.components.ingest.component import Ingest, SpansOfWindow
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request
 from fullpass.components.ingest.spans.spans import Window
-from fullpass.components.internals.tfx_internals import base_node, metadata
+from fullpass.components.internals.tfx_internals import UnionChannel, base_node, metadata
 from fullpass.components.library_versions import COMPUTING, version
 from fullpass.components.parity.component import Parity
 from fullpass.components.push.component import Pusher
@@ -43,6 +43,7 @@ from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.root.layout import RootLayout
 from fullpass.pipeline.running.beam_args import beam_args
 from fullpass.pipeline.running.execution.metadata_store import ingested_spans
+from fullpass.pipeline.running.own_nodes import with_own_nodes
 from fullpass.pipeline.running.run_window import run_window
 from fullpass.preprocessing.columns.compute_at import materializes
 from fullpass.preprocessing.columns.raw_columns import raw_columns
@@ -228,7 +229,7 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
         strategy_class=LastBlessedModel,
         config={"made_from": origin, "target": paths.push_to},
         model=types.Channel(type=standard_artifacts.Model),
-        model_blessing=types.Channel(type=standard_artifacts.ModelBlessing),
+        model_blessing=_verdicts(),
     ).with_id("LastBlessedModel")
     last = blessed.outputs["model"]
 
@@ -324,7 +325,7 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
         label=config.label.model_dump_json(),
     )
 
-    return [
+    nodes = [
         ingest,
         *([spans] if spans else []),
         statistics,
@@ -343,6 +344,17 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
         pusher,
         report,
     ]
+    if config.nodes is None:
+        return nodes
+    return with_own_nodes(config.nodes, nodes, code_digest([config.nodes], read_by_code))
+
+
+def _verdicts() -> types.BaseChannel:
+    """Returns the blessings of all runs, without those of the user's nodes, on which the node Blessing decides."""
+    return UnionChannel(
+        types.Channel(type=standard_artifacts.ModelBlessing, producer_component_id=node, output_key="blessing")
+        for node in ("Evaluator", "Blessing", "Bless")
+    )
 
 
 def _window_node(ingest: Ingest, request: Request) -> Resolver:

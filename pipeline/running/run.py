@@ -57,7 +57,8 @@ def run(loaded: Loaded, request: RunRequest = DEFAULTS, *, console: Console | No
     root = pipeline_root(loaded, request.root)
     check_model_folder(root, "the root (root:, --root)")
     check_model_folder(served_folder(loaded), "the folder of pushed models (push.to)")
-    request.check_nodes(node_names(loaded.config))
+    if loaded.config.nodes is None:  # the names of the user's nodes are known when the pipeline is built
+        request.check_nodes(node_names(loaded.config))
     claim_root(root, loaded.config.name)
     use_modules_of(loaded.folder)
 
@@ -124,7 +125,6 @@ def _execute(loaded: Loaded, root: Path, request: RunRequest, console: Console) 
     started = time.monotonic()
     with noise_to(log):
         facts = begun(loaded, window, run_id, logs)
-        tell_nodes(facts, layout.run_file(run_id))
         inputs = inputs_of(loaded, root, window)
         unchanged = find_unchanged(root, inputs) if request.whole and not request.fresh else None
     if unchanged is not None:
@@ -142,6 +142,7 @@ def _execute(loaded: Loaded, root: Path, request: RunRequest, console: Console) 
 
         damaged = discard_damaged(root)
         pipeline = build(loaded, root=root, cache=not request.fresh, window=window)
+        tell_nodes(facts, layout.run_file(run_id))
         record_run(layout.metadata, name, run_id, facts)
     for line in damaged:
         _say(console, line)

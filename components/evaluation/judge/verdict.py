@@ -13,6 +13,8 @@ from fullpass.components.evaluation.confidence import half_width
 from fullpass.components.evaluation.measure.metrics import metric_of
 
 FILE = "verdict.json"
+JUDGED_BY = "judged_by"
+"""Custom property of a blessing: the nodes that decided on it, if they are more than the Evaluator."""
 _Baseline = Annotated[float | None, BeforeValidator(lambda value: math.nan if value is None else value)]
 """NaN where the file has null; the file has no entry where there is no last blessed model."""
 

@@ -136,6 +136,8 @@ def _functions(loaded: Loaded) -> Iterator[tuple[Keys, str, tuple[str, ...]]]:
         yield ("model", "function"), config.model.function, ("inputs", "task", "classes", "options")
     if config.preprocessing is not None:
         yield ("preprocessing",), config.preprocessing, ("columns",)
+    if config.nodes is not None:
+        yield ("nodes",), config.nodes, ("nodes",)
     for name, feature in config.features.items():
         if isinstance(feature, CustomFeature):
             yield ("features", name, "function"), feature.function, ("columns",)

@@ -1,0 +1,89 @@
+"""A pipeline with TFX nodes of the user: a check that may refuse the model, and BulkInferrer after the push."""
+
+import json
+import random
+import shutil
+
+import pytest
+import tensorflow as tf
+from tensorflow_serving.apis import prediction_log_pb2
+
+from tests import REPOSITORY
+from tests.e2e.conftest import Owner
+
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
+EXAMPLE = REPOSITORY / "examples" / "own_nodes"
+
+
+@pytest.fixture(scope="module")
+def owner(tmp_path_factory) -> Owner:
+    owner = Owner(tmp_path_factory.mktemp("owner"), "own-nodes", (EXAMPLE / "pipeline.yaml").read_text())
+    shutil.copy(EXAMPLE / "own_nodes.py", owner.folder)
+    drawn = random.Random(5)
+    rows = []
+    for number in range(1_200):
+        miles, payment = drawn.uniform(0, 10), drawn.choice(["card", "cash"])
+        rows.append(f"{number},{miles:.2f},{payment},{int(drawn.random() < miles / 10)}")
+    (owner.folder / "trips.csv").write_text("trip_id,miles,payment,tipped\n" + "\n".join(rows) + "\n")
+    owner("run", "pipeline.yaml")
+    return owner
+
+
+def test_the_nodes_of_the_user_run_where_they_stand(owner):
+    nodes = list(owner.summary()["nodes"])
+    assert nodes.index("Evaluator") < nodes.index("FairnessCheck") < nodes.index("Blessing") < nodes.index("Pusher")
+    assert nodes.index("Pusher") < nodes.index("BulkInferrer")
+    assert {node["status"] for node in owner.summary()["nodes"].values()} == {"ok"}
+    [version] = owner.versions()
+    assert owner.lineage(version)["blessing"]["by"] == "Evaluator, FairnessCheck"
+
+
+def test_bulk_inferrer_predicts_every_eval_row(owner):
+    [made] = (owner.root / "BulkInferrer" / "inference_result").iterdir()
+    files = [str(file) for file in made.glob("prediction_logs-*.gz")]
+    logs = [
+        prediction_log_pb2.PredictionLog.FromString(record.numpy())
+        for record in tf.data.TFRecordDataset(files, compression_type="GZIP")
+    ]
+    assert len(logs) == owner.summary()["rows"]["eval"]
+    assert all(log.predict_log.response.outputs for log in logs)
+
+
+def test_a_refusal_keeps_the_model_from_the_push_until_a_person_decides(owner):
+    module, first = owner.folder / "own_nodes.py", owner.versions()
+    lines = (owner.folder / "trips.csv").read_text()
+    module.write_text(module.read_text().replace("widest=0.5", "widest=0.0"))
+    (owner.folder / "trips.csv").write_text(lines + "9999,3.00,card,1\n")
+    done = owner.run("run", "pipeline.yaml")
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "FairnessCheck did not bless the model: auc differs by" in done.stdout
+    assert owner.versions() == first
+    told = owner.summary()
+    assert (told["blessed"], told["nodes"]["BulkInferrer"]["status"]) == (False, "ok")
+
+    # The refused model is not the last blessed one, and only what depends on the changed code runs again.
+    module.write_text(module.read_text() + "# as before\n")
+    assert owner.run("run", "pipeline.yaml").returncode == 3
+    nodes = {node: facts["status"] for node, facts in owner.summary()["nodes"].items()}
+    assert [nodes[node] for node in ("Trainer", "Evaluator", "BulkInferrer")] == ["cached"] * 3
+    assert nodes["FairnessCheck"] == "ok"
+
+    assert "Blessed by" in owner("bless", "pipeline.yaml", "--force", "--why", "the slices are small")
+    assert len(owner.versions()) == 2
+
+
+def test_a_part_of_the_graph_may_begin_and_end_with_an_own_node(owner):
+    done = owner.run("run", "pipeline.yaml", "--from", "FairnessCheck", "--to", "Blessing", "--fresh")
+    ran = [node for node, facts in owner.summary()["nodes"].items() if facts["status"] == "ok"]
+    assert (done.returncode, ran) == (3, ["FairnessCheck", "Blessing"])
+    unknown = owner.run("run", "pipeline.yaml", "--to", "Fairness")
+    assert unknown.returncode == 1
+    assert "FairnessCheck" in unknown.stderr
+
+
+def test_without_them_the_run_knows_them_no_more(owner):
+    owner.config.write_text(owner.config.read_text().replace("nodes: own_nodes:add\n", ""))
+    owner.run("run", "pipeline.yaml")
+    assert not {"FairnessCheck", "Blessing", "BulkInferrer"} & owner.summary()["nodes"].keys()
+    runs = json.loads(owner("runs", "pipeline.yaml", "--json"))
+    assert len({one["run"] for one in runs if one.get("outcome")}) == len(runs)
