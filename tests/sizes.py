@@ -21,7 +21,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "init": (1_180, ("pipeline/authoring/init/", "pipeline/authoring/derived_columns")),
     "profile of data": (2_360, ("pipeline/authoring/profile/",)),
     "check --data": (740, ("pipeline/authoring/data_check/",)),
-    "rules of check": (1_280, ("pipeline/authoring/checks/",)),
+    "rules of check": (1_290, ("pipeline/authoring/checks/",)),
     "YAML, messages, schema, reference": (
         1_220,
         ("pipeline/authoring/", "pipeline/config", "pipeline/schedule_config", "pipeline/reference/"),
@@ -65,7 +65,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "diagnose": (920, ("pipeline/diagnose/",)),
     "schedule": (850, ("pipeline/scheduling/",)),
     "MLflow, notify": (310, ("pipeline/running/tracking/", "pipeline/record/notifications")),
-    "runner": (1_420, ("pipeline/running/",)),
+    "runner": (1_430, ("pipeline/running/",)),
     "own nodes": (80, ("pipeline/running/own_nodes",)),
     "record of a run": (870, ("pipeline/record/",)),
     "shared by the nodes": (160, ("components/",)),

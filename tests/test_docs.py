@@ -90,6 +90,8 @@ def place(fragment: dict) -> str:
         "source": sources,
         "environment": set(EnvironmentConfig.model_fields),
     }
+    if isinstance(fragment.get("nodes"), dict):  # of a cluster; in a pipeline, `nodes` is a function
+        return "environment"
     fits = [name for name, fields in known.items() if fragment.keys() <= fields]
     assert fits, f"no mapping has all of these keys: {', '.join(fragment)}"
     return fits[0]
@@ -187,7 +189,7 @@ def test_the_commands_and_keys_that_a_page_names_exist(page):
     assert [name for name in named if name not in COMMANDS] == []
     keys = re.findall(r"`([a-z_]+(?:\.[a-z_]+)+)`", re.sub(r"(?ms)^```.*?^```$", "", text))
     paths = [key.split(".") for key in keys if page.name not in MADE and Path(key).suffix not in FILES]
-    known = [path for path in paths if path[0] in PipelineConfig.model_fields and path[0] != "features"]
+    known = [path for path in paths if path[0] in PipelineConfig.model_fields and path[0] not in ("features", "nodes")]
     # The second is a key of the elements of a list.
     forms = {".".join(path): [tuple(path), (path[0], 0, *path[1:])] for path in known}
     assert [key for key, places in forms.items() if not any(schemas_at(SCHEMA, keys, {}) for keys in places)] == []

@@ -181,11 +181,7 @@ def _verdict_line(facts: RunFacts) -> Text:
         return Text("The run did not finish; the next run continues from here.", style="red")
     pushed, not_served = facts.pushed_to, facts.not_served
     if facts.blessed is False:
-        how = (
-            "Not blessed now, but pushed before, by an earlier verdict or a person"
-            if pushed
-            else "Not blessed, not pushed"
-        )
+        how = "Not blessed now, but by an earlier verdict or a person" if pushed else "Not blessed, not pushed"
         lines = [f"{how}:", *(f"  {reason}" for reason in facts.reasons), f"The model is kept in {facts.model}"]
         lines += [f"It was pushed: {not_served or f'it is served from {pushed}'}"] if pushed else []
         return Text("\n".join(lines), style="yellow")

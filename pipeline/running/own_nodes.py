@@ -62,8 +62,8 @@ def _checked(function: str, returned: Any, by_id: Nodes) -> Mapping[base_node.Ba
         for name in waiting:
             if name not in by_id:
                 raise UserError(
-                    f"{function}: there is no node {name!r} to wait for {node.id}.{did_you_mean(name, by_id)} The nodes "
-                    f"are: {', '.join(by_id)}."
+                    f"{function}: there is no node {name!r} to wait for {node.id}.{did_you_mean(name, by_id)} Nodes: "
+                    f"{', '.join(by_id)}."
                 )
     return returned
 

@@ -97,7 +97,7 @@ def test_a_refused_model_that_a_person_pushed_is_said_to_be_served_or_not(pushed
     def said() -> str:
         return printed(refused.plus(of_person(refused, target)))
 
-    assert "Not blessed now, but pushed before, by an earlier verdict or a person:" in said()
+    assert "Not blessed now, but by an earlier verdict or a person:" in said()
     assert said().endswith(f"It was pushed: it is served from {a}") and "not pushed" not in said()
     pushed("b")
     rollback(target)

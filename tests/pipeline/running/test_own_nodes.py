@@ -105,7 +105,7 @@ def test_a_change_of_the_code_changes_the_executor_that_the_cache_compares(built
         ('return {Check(model=model): "Pusher"}', ("wait for Check are 'Pusher'", "Give a list")),
         ('return {Check(model=model): ["Push"]}', ("no node 'Push'", "Did you mean", "Pusher")),
         ('return {Note(evaluation=evaluation): ["Trainer"]}', ("can be the first", "Trainer", "Note", "Evaluator")),
-        ("check = Check(model=model)\nreturn {Host(model=Check(model=model).outputs['x']): []}", ("mine.py:", "in add")),
+        ("return {Host(model=Check(model=model).outputs['x']): []}", ("mine.py:", "in add")),
         ("return {Check(model=evaluation): []}", ("mine.py:", "in add", "Model")),
         ("check = Note(evaluation=evaluation)\nother = Check(model=model)\nother.add_upstream_node(check)\n"
          "return {other: []}", ("Check reads Note, which is not returned",)),
