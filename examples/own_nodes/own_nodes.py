@@ -17,7 +17,7 @@ def FairnessCheck(
     widest: tfx.dsl.components.Parameter[float],
 ) -> None:
     """Refuses a model whose metric differs by more than `widest` between two slices of 50 rows or more."""
-    verdict = json.loads(Path(evaluation.uri, "verdict.json").read_text())
+    verdict = json.loads(Path(evaluation.uri, "verdict.json").read_text(encoding="utf-8"))
     values = {one["name"]: one["values"][metric] for one in verdict["slices"] if one["examples"] >= 50}
     width = max(values.values()) - min(values.values()) if values else 0.0
     blessing.set_int_custom_property("blessed", int(width <= widest))
