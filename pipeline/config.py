@@ -18,6 +18,7 @@ from fullpass.components.ingest.config import (
     StratifiedSplit,
     TimeSplit,
 )
+from fullpass.components.watch.config import ServingLogConfig, WatchConfig
 from fullpass.pipeline.schedule_config import ScheduleConfig
 from fullpass.preprocessing.columns.raw_columns import derived_dependencies
 from fullpass.preprocessing.config import PreprocessingConfig
@@ -32,7 +33,7 @@ from fullpass.preprocessing.spec import Count, EnvironmentVariable, Flag, Import
 from fullpass.trainer.config import InputConfig, ModelConfig, TrainerConfig, TrainingConfig, WideDeep
 from fullpass.trainer.tuning.config import TuningConfig
 
-Event = Literal["success", "not_blessed", "gate_stop", "failure", "skipped"]
+Event = Literal["success", "not_blessed", "gate_stop", "failure", "skipped", "watch"]
 EVENTS: tuple[Event, ...] = get_args(Event)
 
 PIPELINE_NAME = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
@@ -145,6 +146,8 @@ class PipelineConfig(Spec):
     schedule: ScheduleConfig | None = None
     notify: tuple[Hook, ...] = ()
     """Receivers of the outcomes of runs."""
+    serving_log: ServingLogConfig | None = None
+    watch: WatchConfig = WatchConfig()
     mlflow: MlflowConfig | None = None
     """Records runs on an MLflow server (docs/tracking.md)."""
     beam: BeamConfig = BeamConfig()

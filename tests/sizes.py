@@ -46,11 +46,11 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "tuning": (330, ("trainer/tuning/", "components/tuning/")),
     "export": (480, ("trainer/export/",)),
     "export for small devices": (940, ("trainer/portable/", "components/portable/")),
-    "evaluation": (2_350, ("components/evaluation/",)),
+    "evaluation": (2_360, ("components/evaluation/",)),
     "parity, serving check, push": (880, ("components/parity/", "components/serving_check/", "components/push/")),
     "predict": (850, ("components/predict/",)),
     "serve": (700, ("components/serving/", "components/serving_log/")),
-    "report, pages": (700, ("components/report/", "components/pages/")),
+    "report, pages": (730, ("components/report/", "components/pages/")),
     "compare, evaluate, refresh": (
         670,
         (
@@ -63,15 +63,16 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "runs, models, bless, lineage": (640, ("pipeline/registry/",)),
     "gc": (250, ("pipeline/registry/retention/",)),
     "diagnose": (920, ("pipeline/diagnose/",)),
-    "schedule": (850, ("pipeline/scheduling/",)),
+    "schedule": (860, ("pipeline/scheduling/",)),
     "MLflow, notify": (310, ("pipeline/running/tracking/", "pipeline/record/notifications")),
     "runner": (1_430, ("pipeline/running/",)),
     "own nodes": (80, ("pipeline/running/own_nodes",)),
     "record of a run": (870, ("pipeline/record/",)),
     "shared by the nodes": (160, ("components/",)),
-    "CLI, API, root": (1_040, ("pipeline/", "fullpass/__")),
+    "CLI, API, root": (1_060, ("pipeline/", "fullpass/__")),
     "ground floor": (710, ("fullpass/base/",)),
     "secrets": (100, ("fullpass/base/redact", "fullpass/base/secret_formats")),
+    "watch": (1_240, ("components/watch/", "pipeline/watching/")),
     "Kubeflow": (2_910, ("kubeflow/",)),
 }
 """Capability -> its ceiling in statements, and what the paths of its files begin with.

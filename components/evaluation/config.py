@@ -1,6 +1,7 @@
 """`evaluation:` of the YAML: the metrics, the slices, and the thresholds of a model."""
 
 import math
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -14,6 +15,15 @@ _CONFIDENCE_OF_NEWEST = 0.95
 compared as measured would refuse every second model that is as good as the last."""
 
 
+Compared = Literal["blessed", "eval", "served"]
+COMPARED_WITH: Mapping[Compared, tuple[str, str]] = {
+    "blessed": ("the last blessed model", "on the same rows"),
+    "eval": ("the version", "on its eval rows"),
+    "served": ("the served version", "on the same rows"),
+}
+"""What a metric is compared with -> its name, and the rows of its value, for messages."""
+
+
 class Bounds(Spec):
     """Bounds of a metric on some rows."""
 
@@ -25,9 +35,8 @@ class Bounds(Spec):
     """With min or max: the metric must be better than the bound beyond chance, with this confidence, such as 0.95.
     Chance is estimated from the variation of the metric over groups of rows, so the margin is larger on few rows. The
     bound does not hold if chance cannot be estimated, as with one positive row. null: the values are compared."""
-    not_worse_than: Literal["blessed"] | None = None
-    """Compare with the last blessed model. In a first run there is none, and the comparison holds. Given for all rows,
-    it holds for the newest span too."""
+    not_worse_than: Compared | None = None
+    """What the metric is compared with."""
     tolerance: Annotated[float, Field(strict=True, ge=0)] = 0.0
     """Amount by which the metric may be worse than that of the last blessed model."""
     confidence: Annotated[float, Field(strict=True, gt=0.5, lt=1)] | None = None
@@ -64,7 +73,15 @@ class Bounds(Spec):
         return math.inf if math.isnan(error) else quantile(self.beyond_chance) * error
 
 
-class SliceBounds(Bounds):
+class BlessedBounds(Bounds):
+    """Bounds of a new model."""
+
+    not_worse_than: Literal["blessed"] | None = None
+    """Compare with the last blessed model. In a first run there is none, and the comparison holds. Given for all rows,
+    it holds for the newest span too."""
+
+
+class SliceBounds(BlessedBounds):
     """Bounds of a metric on every slice of `evaluation.slices`."""
 
     min_examples: Count = 100
@@ -72,7 +89,7 @@ class SliceBounds(Bounds):
     `evaluation.slices` needs one slice that is judged, or the bounds do not hold."""
 
 
-class SlicedBounds(Bounds):
+class SlicedBounds(BlessedBounds):
     """Bounds of a metric on some rows together, and on each slice of them."""
 
     slices: SliceBounds | None = None

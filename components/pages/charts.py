@@ -1,7 +1,7 @@
 """The charts of the report, as inline SVG without external resources: the page can be mailed or archived."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
@@ -17,6 +17,7 @@ COLORS = (
     *("#0891b2", "#db2777", "#65a30d", "#78716c", "#14b8a6"),
 )
 _BEFORE = "#9ca3af"
+_RED = "#dc2626"
 _MOST_DOTS = 30
 """Number of epochs whose points have dots; more of them would hide the line."""
 _MARGIN_TOP, _MARGIN_BOTTOM = 10, 20
@@ -87,6 +88,53 @@ def line_chart(
             f'<text x="{across(number - 1):.1f}" y="{height - 4}" text-anchor="{anchor}">epoch {number}</text>'
         )
     return figure(svg(width, height, "".join(parts), label), legend(list(series)))
+
+
+def limit_chart(
+    values: Mapping[str, float], limit: float, crossed: Collection[str], *, label: str, width: int = 350, height: int = 110
+) -> Markup:
+    """Returns values by day as dots over a dashed limit, red where it is crossed; the first crossed day is named.
+
+    Args:
+        values: Day -> value; those that are not finite are omitted.
+        limit: NaN if there is none.
+    """
+    finite = {name: value for name, value in values.items() if math.isfinite(value)}
+    if not finite:
+        return Markup("")
+    heights = [*finite.values(), *([limit] if math.isfinite(limit) else [])]
+    low, high = min(heights), max(heights)
+    span, names = high - low or 1.0, list(values)
+    left, inner = 8 + _CHARACTER * 6, height - _MARGIN_TOP - _MARGIN_BOTTOM
+
+    def across(name: str) -> float:
+        return left + (width - left - 10) * names.index(name) / max(len(names) - 1, 1)
+
+    def up(value: float) -> float:
+        return _MARGIN_TOP + inner * (high - value) / span
+
+    parts = [
+        f'<text x="{left - 6}" y="{up(value) + 4:.1f}" text-anchor="end">{value:.3g}</text>' for value in {low, high}
+    ]
+    if math.isfinite(limit):
+        parts.append(
+            f'<path d="M{left} {up(limit):.1f}H{width - 10}" stroke="currentColor" stroke-opacity="0.5" '
+            'stroke-dasharray="3 3"/>'
+        )
+    parts += [
+        f'<circle cx="{across(name):.1f}" cy="{up(value):.1f}" r="3" fill="{_RED if name in crossed else COLORS[0]}"/>'
+        for name, value in finite.items()
+    ]
+    first = next((name for name in names if name in crossed), None)
+    marks = {names[0]: "start", names[-1]: "end", **({first: "middle"} if first is not None else {})}
+    near = [name for name in marks if name != first and first and abs(across(name) - across(first)) < _CHARACTER * 12]
+    parts += [
+        f'<text x="{across(name):.1f}" y="{height - 4}" text-anchor="{anchor}" '
+        f'fill="{_RED if name == first else "currentColor"}">{escape(name)}</text>'
+        for name, anchor in marks.items()
+        if name not in near
+    ]
+    return figure(svg(width, height, "".join(parts), label), title=label)
 
 
 def bar_chart(values: Mapping[str, float], *, unit: str, label: str) -> Markup:

@@ -32,12 +32,13 @@ def lineage_of(inputs: RunArtifacts, facts: Mapping[str, Any]) -> Json:
     Args:
         inputs: What its Pusher has as inputs, by their names: the model, the raw examples that it was trained on, one
             artifact per span, the transform graph, and the verdicts. Verdicts may be absent.
-        facts: `run`, `config` and `code` of the run that trained the model, as far as they are known.
+        facts: `run`, `occasion`, `config` and `code` of the run that trained the model, as far as they are known.
     """
     graph, gates = inputs.find("transform_graph"), {node: inputs.find(name) for name, node in GATES.items()}
     return {
         "model": inputs.all("model")[0].address,
         "run": facts.get("run"),
+        "occasion": facts.get("occasion"),
         "config": facts.get("config"),
         "code": facts.get("code"),
         "spans": [_span_facts(examples) for examples in sorted(inputs.all("examples"), key=_span_number)],

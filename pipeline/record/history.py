@@ -27,7 +27,9 @@ CREATE TABLE IF NOT EXISTS runs (run_id TEXT PRIMARY KEY, facts TEXT{_COLUMNS});
 CREATE TABLE IF NOT EXISTS occasion (
   number INTEGER PRIMARY KEY, key TEXT, kind TEXT, due TEXT, ended TEXT, span TEXT, outcome TEXT, message TEXT, log TEXT
 );
-CREATE TABLE IF NOT EXISTS request (number INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT, span INTEGER);
+CREATE TABLE IF NOT EXISTS request (
+  number INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT, span INTEGER, why TEXT DEFAULT ''
+);
 CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT);
 """
 
@@ -132,17 +134,22 @@ class RunHistory:
                     database.execute(f"DELETE FROM {condition}", [moment])
         return old
 
-    def add_request(self, span: int | None) -> int:
-        """Adds a request for a run, which the scheduler reads; returns the number of the request."""
+    def add_request(self, span: int | None, why: str = "") -> int:
+        """Adds a request for a run, which the scheduler reads; returns the number of the request.
+
+        Args:
+            why: What a watch of the served model found; empty for a request by hand.
+        """
         with self._transaction() as database:
             at = datetime.now(UTC).isoformat()
-            return database.execute("INSERT INTO request (at, span) VALUES (?, ?)", [at, span]).lastrowid or 0
+            statement = "INSERT INTO request (at, span, why) VALUES (?, ?, ?)"
+            return database.execute(statement, [at, span, redact(why)]).lastrowid or 0
 
-    def requests(self) -> list[tuple[int, datetime, int | None]]:
-        """Returns the open requests: number, time in UTC, span."""
+    def requests(self) -> list[tuple[int, datetime, int | None, str]]:
+        """Returns the open requests: number, time in UTC, span, and what a watch found."""
         with self._transaction() as database:
-            rows = database.execute("SELECT number, at, span FROM request ORDER BY number").fetchall()
-        return [(number, datetime.fromisoformat(at), span) for number, at, span in rows]
+            rows = database.execute("SELECT number, at, span, why FROM request ORDER BY number").fetchall()
+        return [(number, datetime.fromisoformat(at), span, why) for number, at, span, why in rows]
 
     def _runs(self, condition: str, *values: object) -> list[RunFacts]:
         if not self.exists:

@@ -22,7 +22,7 @@ from fullpass.trainer.export.run_provenance import RUN_FACTS_VARIABLE
 
 OCCASION_VARIABLE = "FULLPASS_OCCASION"
 """Environment variable with the key of the occasion of the schedule that started a run."""
-_NO_DATA = ("schedule", "notify", "mlflow", "gates", "beam", "push", "root")
+_NO_DATA = ("schedule", "notify", "mlflow", "gates", "beam", "push", "root", "serving_log", "watch")
 """Sections of the YAML that do not affect training."""
 _PACKAGES = ("preprocessing", "trainer", "components", "pipeline")
 _GIT_SECONDS = 10

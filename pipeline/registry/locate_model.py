@@ -119,6 +119,8 @@ def tree(record: LineageRecord) -> RenderableType:
     lineage = record.lineage
     root = Tree(Text(f"model {lineage.get('model') or 'unknown'}"))
     _line(root, "run", lineage.get("run"))
+    if lineage.get("occasion"):
+        _line(root, "started by", lineage["occasion"])
     config = lineage.get("config")
     _line(root, "config", config and f"{config['hash']} (--yaml prints it as it was)")
     _code(root, lineage.get("code") or {})

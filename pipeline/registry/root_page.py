@@ -54,6 +54,7 @@ def write_root_page(root: Path, name: str, target: Path) -> Path:
         models=version_cells(models),
         models_note=rows_note(models),
         runs=(headings, linked),
+        watch=_links(root, [("the served model and its requests", layout.watch_page)]),
         older=10 * MOST_RUNS if len(runs) == MOST_RUNS else 0,
     )
     write_atomically(layout.index, page.encode())

@@ -19,6 +19,7 @@ WORK = "work"
 SPAN_STATISTICS = "span_statistics"
 SPAN_VERDICTS = "span_verdicts"
 ANALYZER_CACHE = "analyzer_cache"
+WATCH = "watch"
 IN_FLIGHT_LOCK = ".in_flight.lock"
 
 
@@ -54,6 +55,12 @@ class RootLayout:
         """The folder of the summaries of spans that the data gate compares."""
         self.span_verdicts = root / SPAN_VERDICTS
         """The folder of the data gate's decisions about spans; nothing else remembers which were stopped."""
+        self.watch = root / WATCH
+        """The folder of the newest watch of the served model, and of what it compares with."""
+        self.watch_file = self.watch / "watch.json"
+        """The record of the newest watch."""
+        self.watch_page = self.watch / "watch.html"
+        """Its page."""
         self.analyzer_cache = root / ANALYZER_CACHE
         """The folder of the analyzers' accumulators per span."""
         self.input_cache = root / "input_cache"

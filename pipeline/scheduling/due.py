@@ -8,7 +8,7 @@ after a crash the next scheduler continues from there.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Literal, cast
 
 from pydantic import TypeAdapter
 
@@ -17,7 +17,9 @@ from fullpass.pipeline.exit_codes import Outcome
 from fullpass.pipeline.schedule_config import Cron, ScheduleConfig
 from fullpass.preprocessing.spec import length
 
-Kind = Literal["cron", "new span", "drift", "by hand"]
+Kind = Literal["cron", "new span", "drift", "watch", "by hand"]
+_ASKED: tuple[Kind, ...] = ("watch", "by hand")
+"""Kinds that are started whatever was trained on before."""
 MOST_ATTEMPTS = 3
 """Number of attempts at one occasion that may die without a result, before the occasion counts as failed."""
 _UNSEEN = timedelta(minutes=1)
@@ -162,10 +164,15 @@ def note(
     return state, passed
 
 
-def request(state: SchedulerState, number: int, at: datetime, span: int | None) -> SchedulerState:
-    """Returns the state with a request by hand queued, before every other occasion."""
-    asked = Occasion(f"by hand {number}", "by hand", at, span)
-    first = [other for other in state.queue if other.kind == "by hand"]
+def request(state: SchedulerState, number: int, at: datetime, span: int | None, why: str = "") -> SchedulerState:
+    """Returns the state with a request queued, before every other occasion.
+
+    Args:
+        why: What a watch of the served model found; empty for a request by hand.
+    """
+    kind, key = ("watch", f"watch {number}: {why}") if why else ("by hand", f"by hand {number}")
+    asked = Occasion(key, cast(Kind, kind), at, span)
+    first = [other for other in state.queue if other.kind in _ASKED]
     return replace(state, queue=(*first, asked, *state.queue[len(first) :]))
 
 
@@ -174,7 +181,7 @@ def decide(config: ScheduleConfig, state: SchedulerState, now: datetime, source:
     if state.running is not None or not state.queue:
         return Wait()
     occasion = state.queue[0]
-    if occasion.kind == "by hand":
+    if occasion.kind in _ASKED:
         return Start(occasion, occasion.span)
     wanted = occasion.span
     if wanted is None and source.unit is not None:

@@ -118,8 +118,8 @@ class Scheduler:
         source = self._source_now() if self._watches and self.state.running is None else SourceState()
         state, passed = due.note(self._config, self.state, self._deps.clock(), source)
         asked = self._history.requests()
-        for number, at, span in asked:
-            state = due.request(state, number, at, span)
+        for number, at, span, why in asked:
+            state = due.request(state, number, at, span, why)
         before = self.state.queue
         changed = (state.queue, state.seen_span) != (self.state.queue, self.state.seen_span)
         if changed or passed or asked:

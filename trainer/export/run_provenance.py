@@ -16,7 +16,7 @@ TRAINING_FILE = "training.json"
 
 
 def read_run_facts() -> dict[str, Any]:
-    """Returns `run`, `config` (`hash` and `yaml`) and `code`; an empty dict if the run provides none.
+    """Returns `run`, `occasion` (why it was started), `config` (`hash` and `yaml`) and `code`; {} if there are none.
 
     A missing file does not fail a training, because it is stored with the logs, which may be removed at any time.
     """
@@ -24,4 +24,4 @@ def read_run_facts() -> dict[str, Any]:
     if not path or not Path(path).is_file():
         return {}
     facts = json.loads(Path(path).read_text(encoding="utf-8"))
-    return {"run": facts["run_id"] or None, "config": facts["config"], "code": facts["code"]}
+    return {"run": facts["run_id"] or None, "occasion": facts["occasion"], "config": facts["config"], "code": facts["code"]}

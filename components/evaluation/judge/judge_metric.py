@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from fullpass.base.metric_text import metric_text
 from fullpass.components.evaluation.confidence import quantile
-from fullpass.components.evaluation.config import Bounds, EvaluationConfig, SliceBounds
+from fullpass.components.evaluation.config import COMPARED_WITH, Bounds, EvaluationConfig, SliceBounds
 from fullpass.components.evaluation.judge.verdict import Measured
 from fullpass.components.evaluation.measure.measured_metrics import MeasuredRows
 from fullpass.components.evaluation.measure.metrics import class_of, metric_of
@@ -19,11 +19,13 @@ class PlacedBounds:
     Attributes:
         path: Such as `.newest_span`.
         compared: The same for the comparison with the last blessed model, which the newest span may inherit.
+        root: Where the thresholds stand.
     """
 
     bounds: Bounds
     path: str = ""
     compared: str = ""
+    root: str = "evaluation.thresholds"
 
 
 def bounds_of(config: EvaluationConfig, rows: MeasuredRows) -> dict[str, PlacedBounds]:
@@ -111,7 +113,7 @@ def _required(bounds: Bounds) -> str:
         parts.append(f"{'<' if sure else '<='} {bounds.max:g}{sure}")
     if bounds.not_worse_than is not None:
         by = f" by over {bounds.tolerance:g}" if bounds.tolerance else ""
-        parts.append(f"no worse than blessed{by}{_beyond_chance(bounds)}")
+        parts.append(f"no worse than {bounds.not_worse_than}{by}{_beyond_chance(bounds)}")
     return ", ".join(parts)
 
 
@@ -119,7 +121,7 @@ def _missed_bound(m: Measured, placed: PlacedBounds) -> str:
     """Returns why a metric is not between its bounds; "" if it is."""
     if math.isnan(m.value):
         return _not_a_number(m)
-    bounds, path, chance = placed.bounds, f"evaluation.thresholds.{m.metric}{placed.path}", ""
+    bounds, path, chance = placed.bounds, f"{placed.root}.{m.metric}{placed.path}", ""
     if bounds.beyond_chance is not None:
         chance = f" beyond chance ({bounds.beyond_chance:g}, {path}.beyond_chance)"
     margin, shown = bounds.chance(m.error), _shown(m, bounds)
@@ -144,14 +146,15 @@ def _missed_comparison(m: Measured, placed: PlacedBounds, errors: Mapping[str, f
     bounds, baseline = placed.bounds, m.baseline
     if bounds.not_worse_than is None:
         return ""
-    shown, path = _shown(m, bounds), f"evaluation.thresholds.{m.metric}{placed.compared}"
+    shown, path = _shown(m, bounds), f"{placed.root}.{m.metric}{placed.compared}"
+    other = COMPARED_WITH[bounds.not_worse_than]
     if m.not_compared:
         leave = "leave it out of the run that changes this"
         return f"{shown}, not compared, because {m.not_compared} ({path}.not_worse_than; {leave})"
     if baseline is None:  # a first run
         return ""
     if math.isnan(baseline):
-        return f"{shown}, the last blessed model has no value on the same rows to compare with ({path}.not_worse_than)"
+        return f"{shown}, {other[0]} has no value {other[1]} to compare with ({path}.not_worse_than)"
     loss = baseline - m.value if metric_of(m.metric).higher_is_better else m.value - baseline
     error = errors.get(m.metric, math.nan)
     chance = 0.0 if bounds.confidence is None or math.isnan(error) else quantile(bounds.confidence) * error
@@ -159,7 +162,7 @@ def _missed_comparison(m: Measured, placed: PlacedBounds, errors: Mapping[str, f
         return ""
     limit = f"by over {bounds.tolerance:g} ({path}.tolerance)" if bounds.tolerance else f"({path}.not_worse_than)"
     worse = f"worse {limit}{_beyond_chance(bounds)}"
-    return f"{shown}, the last blessed model has {metric_text(baseline)} on the same rows: {worse}"
+    return f"{shown}, {other[0]} has {metric_text(baseline)} {other[1]}: {worse}"
 
 
 def _shown(m: Measured, bounds: Bounds) -> str:

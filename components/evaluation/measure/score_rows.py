@@ -18,10 +18,13 @@ from fullpass.trainer.export.export_files import LABELS, SERVING_DEFAULT
 from fullpass.trainer.input.raw_examples import RawExamples
 from fullpass.trainer.input.raw_tensors import DTYPES
 
+_MODELS = 4
+"""Models that a process keeps loaded: the new and the baseline model, or the versions of a day of a request log."""
 
-@lru_cache(maxsize=2)
+
+@lru_cache(maxsize=_MODELS)
 def loaded_model(folder: str) -> Any:
-    """Returns the SavedModel in a folder. A process loads each of the new model and the baseline model once."""
+    """Returns the SavedModel in a folder. A process loads each of a few models once."""
     return tf.saved_model.load(folder)
 
 
@@ -37,7 +40,7 @@ class EvaluateFiles(FileAccumulator):
     @property
     def scorer(self) -> "Scorer":
         """The scorer of the models, which a process traces once."""
-        return _scorer(self.exports, self._columns)
+        return scorer_of(self.exports, self._columns)
 
     def start(self, constants: Any) -> None:
         """See base class: the scorer is made when it is needed."""
@@ -101,8 +104,9 @@ class Scorer:
         return rows, columns, models
 
 
-@lru_cache(maxsize=1)
-def _scorer(exports: tuple[str, ...], columns: tuple[tuple[str, str], ...]) -> Scorer:
+@lru_cache(maxsize=_MODELS)
+def scorer_of(exports: tuple[str, ...], columns: tuple[tuple[str, str], ...]) -> Scorer:
+    """Returns the scorer of some exports, which a process traces once. columns: type of each column of slices."""
     return Scorer(exports, dict(columns))
 
 

@@ -153,12 +153,14 @@ def recorded_facts(run: proto.Context) -> dict[str, Any]:
     if "config" not in recorded:
         return {}
     config = {"hash": recorded["config_hash"], "yaml": recorded["config"]}
-    return {"run": run.name, "config": config, "code": json.loads(recorded["code"])}
+    occasion = recorded.get("occasion") or None
+    return {"run": run.name, "occasion": occasion, "config": config, "code": json.loads(recorded["code"])}
 
 
 def facts_as_properties(facts: RunFacts) -> dict[str, str]:
-    """Returns the provenance of a run as properties of its context: hash and text of the YAML, and the code as JSON."""
-    return {"config_hash": facts.config["hash"], "config": facts.config["yaml"], "code": json.dumps(facts.code)}
+    """Returns the provenance of a run as properties of its context: its occasion, the YAML, and the code as JSON."""
+    of_yaml = {"config_hash": facts.config["hash"], "config": facts.config["yaml"]}
+    return {"occasion": facts.occasion or "", **of_yaml, "code": json.dumps(facts.code)}
 
 
 def node_of(store: Any, execution: proto.Execution) -> str:

@@ -45,7 +45,7 @@ def test_nodes_are_told_what_the_run_says(loaded, tmp_path: Path, monkeypatch: p
     facts = start(loaded(YAML))
     monkeypatch.setenv(RUN_FACTS_VARIABLE, "")
     tell_nodes(facts, tmp_path / "logs" / "run.json")
-    assert read_run_facts() == {"run": "run-1", "config": facts.config, "code": facts.code}
+    assert read_run_facts() == {"run": "run-1", "occasion": None, "config": facts.config, "code": facts.code}
     assert facts.config["yaml"] == YAML and read_facts(tmp_path / "logs" / "run.json", "") == facts
     assert (facts.outcome, facts.exit_code, facts.spans) == (UNFINISHED, None, None)
 

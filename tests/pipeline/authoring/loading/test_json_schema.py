@@ -42,6 +42,16 @@ MISSPELT = {
         "data.joins.w.source.format",
         "jsonl",
     ),
+    ("ServingLogConfig", "source"): (
+        {"serving_log": {"source": {"format": "jsonlins", "path": "a"}}},
+        "serving_log.source.format",
+        "jsonl",
+    ),
+    ("LabelTable", "source"): (
+        {"watch": {"labels": {"source": {"format": "cvs", "path": "a"}, "on": "id"}}},
+        "watch.labels.source.format",
+        "csv",
+    ),
     ("PipelineConfig", "features"): ({"features": {"x": "numbr"}}, "features.x", "number"),
     ("PipelineConfig", "model"): ({"model": "wide_dep"}, "model", "wide_deep"),
     ("NumberFeature", "transforms"): (

@@ -1,0 +1,166 @@
+"""The sections `serving_log:` and `watch:` of the YAML: where the request log is, and what a watch measures."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from fullpass.components.data_gate.config import Check, DriftCheck, MissingCheck, Policy
+from fullpass.components.evaluation.config import Bounds
+from fullpass.components.ingest.joins.config import AsOf, Join
+from fullpass.components.ingest.sources.formats import Source
+from fullpass.components.serving_log import columns as log
+from fullpass.preprocessing.features.base_feature import WrittenDateFormat
+from fullpass.preprocessing.spec import Count, Duration, Fraction, Name, Real, Spec
+
+WATCHED_AT = "log_watched_at"
+"""Column that a watch adds to the rows: the time up to which labels count as known."""
+LABELS = "labels"
+"""Name of the join of the labels."""
+
+
+class ServingLogConfig(Spec):
+    """The request log of the served model. The names of its columns are those of Fullpass' own log."""
+
+    source: Source
+    """Its files, in any format with named columns."""
+    id: Name = log.ID.name
+    """Column with the id of a row, by which labels and training rows are found."""
+    time: Name = log.TIME.name
+    """Column with the time of the request."""
+    format: WrittenDateFormat = "iso"
+    """Format of `time`, as in a date feature; a time without an offset is UTC."""
+    version: Name = log.VERSION.name
+    """Column with the version that answered. A log without it is one of the served version."""
+    sampled: Name = log.SAMPLED.name
+    """Column with the probability with which a request is logged: a row counts 1 / p. Without it, all are logged."""
+    status: Name = log.STATUS.name
+    """Column with the HTTP status; from 400 on the request was refused. Without it, none was."""
+    scores: Name = log.SCORES.name
+    """Column with the scores that were answered. Without it, the exported version scores the rows again."""
+    label: Name = log.LABEL.name
+    """Column with the class that was answered."""
+
+    @property
+    def own(self) -> dict[str, str]:
+        """Column of `serving_log.columns` -> its name in this log."""
+        names = ("id", "time", "version", "sampled", "status", "scores", "label")
+        return {name: getattr(self, name) for name in names}
+
+
+class LabelTable(Spec):
+    """A table with the labels, which come later than the requests."""
+
+    source: Source
+    """The table, in any format, with the columns that the label is made of."""
+    on: Name | Annotated[dict[Name, Name], Field(min_length=1, max_length=1)]
+    """Its column with the id of the log; or column of the log -> column of the table."""
+    at: Name | None = None
+    """Its date column that tells when a label was known. Without it, every label counts as known."""
+    format: WrittenDateFormat = "iso"
+    """Format of `at`, as in a date feature; a date without an offset is UTC."""
+
+    def join(self, id: str) -> Join:
+        """Returns the join of the table, to rows with the column `id` and, if labels have a time, WATCHED_AT."""
+        on = self.on if isinstance(self.on, dict) else {id: self.on}
+        known = None if self.at is None else AsOf(left=WATCHED_AT, right=self.at, right_format=self.format)
+        return Join(source=self.source, on=on, as_of=known, duplicates="last")
+
+
+class LiveBounds(Spec):
+    """Bounds of a metric on the rows whose labels are known, beyond what chance explains."""
+
+    min: Real | None = None
+    """Smallest value."""
+    max: Real | None = None
+    """Largest value."""
+    not_worse_than: Literal["eval"] | None = None
+    """eval: compare with the metric of the version on its eval split."""
+    tolerance: Annotated[float, Field(strict=True, ge=0)] = 0.0
+    """Amount by which the metric may be worse than on the eval split."""
+    confidence: Annotated[float, Field(strict=True, gt=0.5, lt=1)] = 0.999
+    """Confidence with which a missed bound is more than chance."""
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> Self:
+        if self.min is None and self.max is None and self.not_worse_than is None:
+            raise ValueError("give at least one of min, max, not_worse_than.")
+        return self
+
+    @property
+    def compared(self) -> Bounds | None:
+        """The comparison with the eval split, as the judge of the Evaluator takes it; None if there is none."""
+        if self.not_worse_than is None:
+            return None
+        return Bounds(not_worse_than="eval", tolerance=self.tolerance, confidence=self.confidence)
+
+
+class TokensCheck(Check):
+    """Whether requests have tokens that no training row has."""
+
+    max_share: Fraction = 0.01
+    """Largest share of the rows with one such token, beyond chance."""
+
+
+class RefusedCheck(Check):
+    """Whether requests are refused."""
+
+    max_share: Fraction = 0.01
+    """Largest share of refused requests, beyond chance."""
+
+
+class SkewCheck(Check):
+    """Whether the training data later holds other values under the same id."""
+
+    id: Name | None = None
+    """Column of `data.source` with the id of the log; null: its rows are not compared."""
+    max_share: Fraction = 0.001
+    """Largest share of rows in which a column differs."""
+
+
+class AnswersCheck(Check):
+    """Whether the exported version gives the answers of the log."""
+
+    policy: Policy = "stop"
+    """See docs/data-gate.md."""
+    rows: Count = 10_000
+    """Rows of each day that are answered again at most."""
+
+
+class ChallengerBounds(Bounds):
+    """Bounds of another model on the rows of the log whose labels are known."""
+
+    not_worse_than: Literal["served"] | None = "served"
+    """Compare with the version that answered."""
+    confidence: Annotated[float, Field(strict=True, gt=0.5, lt=1)] | None = 0.95
+    """As in evaluation.thresholds."""
+
+
+class WatchConfig(Spec):
+    """What is expected of the served model (docs/watch.md). A bare policy such as `stop` uses the limits of a check."""
+
+    labels: LabelTable | None = None
+    """Where labels come from; null: metrics are not known."""
+    live: dict[Name, LiveBounds] = Field(default_factory=dict)
+    """Metric -> its bounds on labelled rows."""
+    live_policy: Policy = "retrain"
+    """What a missed bound of `live` is: `warn`, `retrain`, or `stop`."""
+    after: Annotated[str, Field(pattern=r"^[1-9][0-9]{0,8} labels$")] = "500 labels"
+    """Labels that are judged together: those of the newest days that have as many."""
+    days: Count = 30
+    """Days of the log that are read, up to its newest row."""
+    drift: DriftCheck = DriftCheck()
+    """Whether a day is distributed as the training rows of the version that answered."""
+    missing: MissingCheck = MissingCheck()
+    columns: Check = Check()
+    """Columns that have no value any more, or had none in training."""
+    new_tokens: TokensCheck = TokensCheck()
+    refused: RefusedCheck = RefusedCheck()
+    skew: SkewCheck = SkewCheck()
+    answers: AnswersCheck = AnswersCheck()
+    challenger: dict[Name, ChallengerBounds] = Field(default_factory=dict)
+    """Metric -> bounds that a challenger must hold on labelled rows, or `fullpass bless` refuses it."""
+
+    @property
+    def labels_judged(self) -> int:
+        """The number of `after`."""
+        return int(self.after.split()[0])

@@ -1,0 +1,241 @@
+"""Watches the served model: reads the request log, judges each version that answered, and reports what it found."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from fullpass.base.errors import UserError
+from fullpass.components.evaluation.measure.measured_metrics import ALWAYS_MEASURED
+from fullpass.components.evaluation.measure.slice_accumulator import SliceAccumulator
+from fullpass.components.ingest.joins.build_index import build_index
+from fullpass.components.ingest.joins.join_index import JoinIndex
+from fullpass.components.ingest.joins.tables import Tables, of_join
+from fullpass.components.ingest.readers.read_source import columns_of_file, find_inputs
+from fullpass.components.ingest.sources.files import SourceFile
+from fullpass.components.serving_log.columns import DAY
+from fullpass.components.watch.came_in import DAY_HOURS, HOUR, periods
+from fullpass.components.watch.config import LABELS, ServingLogConfig
+from fullpass.components.watch.findings import WatchFinding, most_serious_first
+from fullpass.components.watch.judge_live import Live, LiveJudge
+from fullpass.components.watch.judge_traffic import JudgedTraffic, TrafficJudge
+from fullpass.components.watch.log_rows import LogReader
+from fullpass.components.watch.watch_files import Watched, WatchFiles
+from fullpass.components.watch.went_out import ScoringPlan
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.root.layout import RootLayout, pipeline_root, served_folder
+from fullpass.pipeline.watching.versions import WatchedVersion, pushed_versions, sliced_columns
+from fullpass.preprocessing.columns.raw_columns import RawColumn
+
+_MOST_BAD = 1.0
+"""Share of unusable rows of the label table: they are counted, and their requests have no label."""
+_DATED = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+@dataclass(frozen=True)
+class VersionReport:
+    """What was found about one version."""
+
+    number: int
+    served: bool
+    traffic: JudgedTraffic
+    live: Live
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class WatchReport:
+    """What a watch found.
+
+    Attributes:
+        at: The time of the watch: later rows and labels do not count.
+        rows: Rows of the log that were read; later: those after `at`; bad: unreadable ones, by reason.
+        versions: Those that answered, the newest first.
+        findings: The most serious first.
+    """
+
+    pipeline: str
+    at: datetime
+    rows: int
+    later: int
+    bad: Mapping[str, int]
+    versions: Sequence[VersionReport]
+    findings: Sequence[WatchFinding] = ()
+    notes: Sequence[str] = field(default_factory=list)
+
+    def is_open(self, finding: WatchFinding) -> bool:
+        """Returns whether a finding held on the newest day that was judged."""
+        return finding.last >= self.judged_until.get(finding.version, "")
+
+    @property
+    def judged_until(self) -> dict[int, str]:
+        """Version -> the newest day that was compared with its training rows."""
+        return {one.number: one.traffic.days[-1].period.name for one in self.versions if one.traffic.days}
+
+    @property
+    def stops(self) -> list[WatchFinding]:
+        """The findings that are a reason to intervene."""
+        return [finding for finding in self.findings if finding.policy == "stop"]
+
+
+def serving_log_of(loaded: Loaded) -> ServingLogConfig:
+    """Returns the section `serving_log`.
+
+    Raises:
+        UserError: There is none.
+    """
+    if loaded.config.serving_log is None:
+        raise UserError(
+            f"{loaded.file}: serving_log is missing, so there is nothing to watch. For the log of Fullpass: "
+            'serving_log: {source: {format: jsonl, path: "log/*/*.jsonl"}}.'
+        )
+    return loaded.config.serving_log
+
+
+def watch(loaded: Loaded, *, root: Path | None = None, at: datetime | None = None) -> WatchReport:
+    """Reads the log up to a time, and judges it.
+
+    Args:
+        at: The time of the watch; by default now.
+
+    Raises:
+        UserError: There is no log, or no model is served.
+    """
+    log, at = serving_log_of(loaded), at or datetime.now(UTC)
+    layout = RootLayout(pipeline_root(loaded, root))
+    versions, served = pushed_versions(loaded.file, served_folder(loaded), layout)
+    with TemporaryDirectory() as folder:
+        return _Watch(loaded, log, versions, served, at, folder).report()
+
+
+class _Watch:
+    """One watch."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        log: ServingLogConfig,
+        versions: Sequence[WatchedVersion],
+        served: int,
+        at: datetime,
+        folder: str,
+    ):
+        self._loaded, self._log, self._config = loaded, log, loaded.config.watch
+        self._versions, self._served, self._at, self._folder = versions, served, at, folder
+        self._notes: list[str] = []
+
+    def report(self) -> WatchReport:
+        """Returns what was found."""
+        evaluation = self._loaded.config.evaluation
+        names = dict.fromkeys((ALWAYS_MEASURED, *evaluation.measured, *self._config.live))
+        slices = sliced_columns(self._versions, evaluation.slices)
+        self._accumulator = SliceAccumulator(tuple(names), tuple(slices), None, 1)
+        watched = self._read().watch()
+        by_number = {one.number: one for one in self._versions}
+        found = sorted({version for version, _, _ in watched.hours}, reverse=True)
+        reports = [self._version(by_number[one], watched) for one in found if one in by_number]
+        gone = [str(one) for one in found if one not in by_number]
+        if gone:
+            self._notes.append(f"Versions {', '.join(gone)} are not pushed any more: their requests are only counted.")
+        findings = [f for one in reports for f in (*one.traffic.findings, *one.live.findings)]
+        count = watched.count
+        return WatchReport(
+            self._loaded.config.name,
+            self._at,
+            count.rows,
+            count.later,
+            {f"{reason}; first: {count.first[reason].shown}": bad for reason, bad in count.bad.items()},
+            reports,
+            most_serious_first(findings),
+            self._notes,
+        )
+
+    def _read(self) -> WatchFiles:
+        until = int(self._at.timestamp() * 1e6)
+        labels = self._labels()
+        reader = LogReader(
+            self._log,
+            {one.number: one.columns for one in self._versions},
+            self._served,
+            until - self._config.days * DAY_HOURS * HOUR,
+            until,
+            labels,
+            self._config.labels.at if self._config.labels is not None else None,
+        )
+        sliced = {column for entry in self._accumulator.slices for column in entry}
+        plans = {
+            one.number: ScoringPlan(
+                str(one.export),
+                None,
+                {name: one.model.columns[name].type for name in sorted(sliced)},
+                self._config.answers.rows,
+            )
+            for one in self._versions
+        }
+        series = {one.number: one.series for one in self._versions}
+        return WatchFiles(self._files(), reader, series, plans, self._accumulator)
+
+    def _files(self) -> list[SourceFile]:
+        """Returns the files of the log; those in the folder of a day that is not watched are left out."""
+        first = (self._at - timedelta(days=self._config.days)).strftime(DAY)
+        last = self._at.strftime(DAY)
+
+        def is_watched(file: SourceFile) -> bool:
+            day = Path(file.path).parent.name
+            return not _DATED.fullmatch(day) or first <= day <= last
+
+        return [file for file in find_inputs(self._log.source, self._loaded.resolve) if is_watched(file)]
+
+    def _labels(self) -> JoinIndex | None:
+        table = self._config.labels
+        if table is None:
+            return None
+        join = table.join(self._log.id)
+        with _noted(self._notes), of_join(LABELS):
+            files = tuple(find_inputs(table.source, self._loaded.resolve))
+            present = {*(columns_of_file(files[0], table.source) or ())}
+            late = {name: one for version in self._versions for name, one in version.columns.late.items()}
+            columns = [column for name, column in late.items() if name in present]
+            columns += [RawColumn(table.at, "string")] if table.at is not None else []
+            named = [RawColumn(**{**vars(column), "name": f"{LABELS}.{column.name}"}) for column in columns]
+            return build_index(LABELS, join, Tables(files), named, _MOST_BAD, self._folder)
+        return None
+
+    def _version(self, version: WatchedVersion, watched: Watched) -> VersionReport:
+        hours, days = periods(watched.hours, version.number)
+        reference, missing = version.reference()
+        now = int(self._at.timestamp()) // 3600
+        judge = TrafficJudge(version.number, self._config, version.series.series, reference, hours, now)
+        answered = {
+            day.start // DAY_HOURS: sum(
+                count.rows
+                for (of, hour, _), count in watched.hours.items()
+                if of == version.number and hour // DAY_HOURS == day.start // DAY_HOURS
+            )
+            for day in days
+        }
+        live = LiveJudge(
+            version.number,
+            self._config,
+            watched.out,
+            self._accumulator,
+            version.at_eval,
+            answered,
+            now // DAY_HOURS,
+        )
+        notes = tuple(filter(None, (missing, version.reference_words)))
+        return VersionReport(version.number, version.number == self._served, judge.judge(), live.judge(), notes)
+
+
+@contextmanager
+def _noted(notes: list[str]) -> Iterator[None]:
+    """Adds the error of a block to the notes: labels that are not there yet end no watch."""
+    try:
+        yield
+    except UserError as error:
+        notes.append(str(error).replace("data.joins.labels", "watch.labels"))
+
+
