@@ -49,7 +49,18 @@ _Gate = Literal["stop", "warn"]
 TASKS = {
     "Write a pipeline": ("init", "check", "show", "schema"),
     "Run it": ("run", "runs", "report", "predict", "diagnose", "schedule", "backfill"),
-    "Manage models": ("models", "watch", "compare", "evaluate", "lineage", "bless", "rollback", "refresh", "export", "gc"),
+    "Manage models": (
+        "models",
+        "watch",
+        "compare",
+        "evaluate",
+        "lineage",
+        "bless",
+        "rollback",
+        "refresh",
+        "export",
+        "gc",
+    ),
     "Use a cluster": ("compile", "submit", "input-service"),
     "About": ("version",),
 }

@@ -91,7 +91,13 @@ def line_chart(
 
 
 def limit_chart(
-    values: Mapping[str, float], limit: float, crossed: Collection[str], *, label: str, width: int = 350, height: int = 110
+    values: Mapping[str, float],
+    limit: float,
+    crossed: Collection[str],
+    *,
+    label: str,
+    width: int = 350,
+    height: int = 110,
 ) -> Markup:
     """Returns values by day as dots over a dashed limit, red where it is crossed; the first crossed day is named.
 

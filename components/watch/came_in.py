@@ -130,9 +130,7 @@ class HourSketches:
         return self._counts
 
 
-def _groups(
-    versions: np.ndarray, times: np.ndarray, rates: np.ndarray
-) -> Iterable[tuple[HourKey, np.ndarray]]:
+def _groups(versions: np.ndarray, times: np.ndarray, rates: np.ndarray) -> Iterable[tuple[HourKey, np.ndarray]]:
     hours = times // HOUR
     keys = np.stack([versions.astype(np.float64), hours.astype(np.float64), rates], axis=1)
     distinct, of = np.unique(keys, axis=0, return_inverse=True)

@@ -10,7 +10,7 @@ from fullpass.components.ingest.joins.config import AsOf, Join
 from fullpass.components.ingest.sources.formats import Source
 from fullpass.components.serving_log import columns as log
 from fullpass.preprocessing.features.base_feature import WrittenDateFormat
-from fullpass.preprocessing.spec import Count, Duration, Fraction, Name, Real, Spec
+from fullpass.preprocessing.spec import Count, Fraction, Name, Real, Spec
 
 WATCHED_AT = "log_watched_at"
 """Column that a watch adds to the rows: the time up to which labels count as known."""

@@ -156,7 +156,7 @@ class LiveJudge:
         return replace(found, missed=missed) if missed else found
 
     def _finding(self, m: Measured, days: Sequence[int], measured: Mapping[int, MeasuredRows]) -> WatchFinding:
-        """Returns the finding of a missed bound. It began on the first of the newest days that miss it by themselves."""
+        """Returns the finding of a missed bound. It began on the first of the newest days that miss it."""
         first = days[0]
         for day in reversed(sorted(self._delays)):
             if self._judged(m.metric, measured[day]).missed:
@@ -178,7 +178,7 @@ class LiveJudge:
         settled = [delays.sums for day, delays in self._delays.items() if self._today - day > longest]
         if age >= longest or not settled:
             if age < longest:
-                yield f"Labels of the newest days are still coming, and no older day shows whether early ones differ."
+                yield "Labels of the newest days are still coming, and no older day shows whether early ones differ."
             return
         sums = np.sum(settled, axis=0)
         early, late = sums[: age + 1].sum(axis=0), sums[age + 1 :].sum(axis=0)

@@ -44,7 +44,7 @@ def gates_of(watch: WatchConfig) -> GatesConfig:
         missing=watch.missing,
         new_columns=watch.columns,
         dropped_columns=DroppedColumns(policy=watch.columns.policy),
-        **{name: none for name in ("anomalies", "label", "rows")},  # type: ignore[arg-type]
+        **{name: none for name in ("anomalies", "label", "rows")},
     )
 
 

@@ -12,7 +12,7 @@ from fullpass.components.ingest.readers.convert_rows import convert_rows
 from fullpass.components.ingest.readers.read_source import columns_of, read_rows
 from fullpass.components.ingest.readers.rows import BadRow, Reading, Rows
 from fullpass.components.ingest.sources.files import SourceFile
-from fullpass.components.watch.config import LABELS, WATCHED_AT, ServingLogConfig
+from fullpass.components.watch.config import WATCHED_AT, ServingLogConfig
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.arrow_text import as_readable
 from fullpass.preprocessing.values.list_values import flatten, lengths_of
@@ -133,7 +133,7 @@ class LogReader:
     def read(self, file: SourceFile, count: ReadCount) -> Iterator[LogBatch | Refused]:
         """Yields the rows of a file, those of each version apart; counts all of them."""
         present, own = columns_of(file, self.log.source), self._own(file)
-        wanted = {name: one for of in self.versions.values() for name, one in (of.late | dict(of.columns)).items()}
+        wanted = {name: one for of in self.versions.values() for name, one in {**of.late, **of.columns}.items()}
         if present is not None:
             wanted = {name: column for name, column in wanted.items() if name in present}
         keys = self.labels.join.keys if self.labels is not None else {}

@@ -197,9 +197,7 @@ def _compared(batch: LogBatch, again: np.ndarray) -> Answers:
     if not len(wrong):
         return Answers(len(same))
     distance = np.abs(logged - again).max(axis=1)
-    shown = [
-        (batch.ids[i].as_py(), float(logged[i].max()), float(again[i].max())) for i in wrong[:_SHOWN].tolist()
-    ]
+    shown = [(batch.ids[i].as_py(), float(logged[i].max()), float(again[i].max())) for i in wrong[:_SHOWN].tolist()]
     worst = float(np.nanmax(distance)) if np.isfinite(distance).any() else float("nan")
     return Answers(len(same), len(wrong), worst, int(batch.times[wrong].min()), shown)
 

@@ -65,8 +65,7 @@ def _day(day: JudgedDay) -> dict[str, Any]:
         "unseen": {name: sum(of.values()) for name, of in day.new_tokens.items()},
         "new_tokens": {name: dict(of) for name, of in day.new_tokens.items()},
         "compared": [
-            {"series": c.series, "js": c.divergence.js, "linf": c.divergence.linf, "over": c.over}
-            for c in day.compared
+            {"series": c.series, "js": c.divergence.js, "linf": c.divergence.linf, "over": c.over} for c in day.compared
         ],
     }
 
@@ -99,7 +98,9 @@ def act(loaded: Loaded, report: WatchReport, *, root: Path | None = None) -> Exi
             reasons=[finding.words for finding in new],
             report=str(layout.watch_page),
         )
-        notify(loaded.config.notify, Payload("watch", f"{report.pipeline}: {text}", facts), folder=loaded.folder, say=_say)
+        notify(
+            loaded.config.notify, Payload("watch", f"{report.pipeline}: {text}", facts), folder=loaded.folder, say=_say
+        )
     return code
 
 

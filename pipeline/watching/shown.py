@@ -67,7 +67,9 @@ def _section(one: VersionReport, report: WatchReport, config: PipelineConfig) ->
     columns.sort(key=lambda row: -float(row[-1]))
     names = list(dict.fromkeys(row[0] for row in columns))
     most = [next(row for row in columns if row[0] == name) for name in names]
-    slices = [(name, f"{rows:,}", *(_cell(of.get(m.metric)) for m in one.live.judged)) for name, rows, of in one.live.slices]
+    slices = [
+        (name, f"{rows:,}", *(_cell(of.get(m.metric)) for m in one.live.judged)) for name, rows, of in one.live.slices
+    ]
     hours = [(h.name, f"{h.requests:,.0f}", f"{h.refused_share:.1%}") for h in one.traffic.hours]
     return {
         "number": one.number,

@@ -237,5 +237,3 @@ def _noted(notes: list[str]) -> Iterator[None]:
         yield
     except UserError as error:
         notes.append(str(error).replace("data.joins.labels", "watch.labels"))
-
-

@@ -24,4 +24,9 @@ def read_run_facts() -> dict[str, Any]:
     if not path or not Path(path).is_file():
         return {}
     facts = json.loads(Path(path).read_text(encoding="utf-8"))
-    return {"run": facts["run_id"] or None, "occasion": facts["occasion"], "config": facts["config"], "code": facts["code"]}
+    return {
+        "run": facts["run_id"] or None,
+        "occasion": facts["occasion"],
+        "config": facts["config"],
+        "code": facts["code"],
+    }
