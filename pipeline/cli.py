@@ -38,6 +38,7 @@ from fullpass.pipeline.running.execution import failure
 from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.running.run_window import gated_window
 from fullpass.pipeline.scheduling import commands
+from fullpass.pipeline.serving.command import serve
 from fullpass.pipeline.startup import large_imports, noise_to, set_environment, without_keras
 from fullpass.pipeline.watching.command import watch
 from fullpass.preprocessing.features.label import Task
@@ -49,18 +50,8 @@ _Gate = Literal["stop", "warn"]
 TASKS = {
     "Write a pipeline": ("init", "check", "show", "schema"),
     "Run it": ("run", "runs", "report", "predict", "diagnose", "schedule", "backfill"),
-    "Manage models": (
-        "models",
-        "watch",
-        "compare",
-        "evaluate",
-        "lineage",
-        "bless",
-        "rollback",
-        "refresh",
-        "export",
-        "gc",
-    ),
+    "Serve it": ("serve", "watch"),
+    "Manage models": ("models", "compare", "evaluate", "lineage", "bless", "rollback", "refresh", "export", "gc"),
     "Use a cluster": ("compile", "submit", "input-service"),
     "About": ("version",),
 }
@@ -402,7 +393,7 @@ def rollback(
     printing.print_text(f"Now served: version {roll_back(target, to)}")
 
 
-for verb in (diagnose, runs, watch, compare, evaluate, bless, models, lineage, refresh, export, gc):
+for verb in (diagnose, runs, serve, watch, compare, evaluate, bless, models, lineage, refresh, export, gc):
     app.command()(verb)
 
 

@@ -157,7 +157,7 @@ def _export(
         facts={
             "made_from": inputs.custom.get("made_from"),
             **({"decision": decision} if decision else {}),
-            **{key: inputs.custom[key] for key in ("joins", "bad_rows") if key in inputs.custom},
+            **{key: inputs.custom[key] for key in ("joins", "bad_rows", "personal") if key in inputs.custom},
             **({"dates": dates} if (dates := date_formats(inputs.spec.preprocessing)) else {}),
             **({"events": events_of_serving(inputs.spec.preprocessing)} if inputs.spec.preprocessing.history else {}),
         },

@@ -160,6 +160,8 @@ class DataConfig(Spec):
     span: SpanColumn | None = None
     """The column with the span of each row, if `source.path` does not contain it (docs/spans.md)."""
     window: WindowConfig = WindowConfig()
+    personal: tuple[Name, ...] = ()
+    """Columns with data of persons, which `fullpass serve` does not log (docs/serving.md)."""
 
     @model_validator(mode="after")
     def _splits_once(self) -> "DataConfig":

@@ -3,6 +3,7 @@
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,19 @@ def describe_export(path: Path) -> tuple[Path, dict[str, Any]]:
     return directory, {**found, "source": {"format": "csv", **found["source"]}}
 
 
+def load_signatures(directory: Path) -> Callable[..., Mapping[str, tf.Tensor]]:
+    """Loads a SavedModel, and returns what calls one of its signatures: by name, with its inputs as keywords."""
+    # The loaded object must outlive its signatures, which do not keep the variables alive.
+    loaded = [tf.saved_model.load(str(directory))]
+
+    def call(signature: str, /, **inputs: tf.Tensor) -> Mapping[str, tf.Tensor]:
+        return loaded[0].signatures[signature](**inputs)
+
+    # Also at the end of the process: TensorFlow prints an error for each function that is left when Python clears it.
+    weakref.finalize(call, loaded.clear)
+    return call
+
+
 def load_export(path: Path) -> Exported:
     """Loads the export at `path`, or the newest version in it.
 
@@ -130,18 +144,10 @@ def load_export(path: Path) -> Exported:
     """
     directory, description = describe_export(path)
     verify_export(str(directory))
-    # The loaded object must outlive its signature, which does not keep the variables alive.
-    loaded = [tf.saved_model.load(str(directory))]
-
-    def predict(**columns: tf.Tensor) -> Mapping[str, tf.Tensor]:
-        return loaded[0].signatures[SERVING_RAW](**columns)
-
-    # Also at the end of the process: TensorFlow prints an error for each function that is left when Python clears it.
-    weakref.finalize(predict, loaded.clear)
     told = {name: description[name] for name in ("source", "joins", LOOKUPS, "events", "dates") if name in description}
     return Exported(
         directory=directory,
-        predict=predict,
+        predict=partial(load_signatures(directory), SERVING_RAW),
         columns={c["name"]: column_of(c) for c in description["columns"]},
         keys={c["name"]: c["key"] for c in description["columns"]},
         classes=description["classes"],

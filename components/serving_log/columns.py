@@ -23,8 +23,8 @@ DAY = "%Y-%m-%d"
 """Format of the folder of a day, in UTC."""
 OPEN = ".open"
 """Ends the name of a file that is being written."""
-FORMATS = ("jsonl", "parquet")
-"""Formats of complete files, which their names end with. A file that is being written holds JSON lines."""
+LogFormat = Literal["jsonl", "parquet"]
+"""Format of complete files, which their names end with. A file that is being written holds JSON lines."""
 
 
 @dataclass(frozen=True)

@@ -223,7 +223,9 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
         training["tuning"] = config.tuning.model_dump_json()
     rule = config.evaluation.decision
     decision = {"decision": rule.model_dump(mode="json")} if rule else {}
-    others = {"bad_rows": config.data.bad_rows.max_fraction} if joins or config.data.history else {}
+    others: dict[str, Any] = {"personal": list(config.data.personal)} if config.data.personal else {}
+    if joins or config.data.history:
+        others["bad_rows"] = config.data.bad_rows.max_fraction
     origin = lineage_digest(request, training | decision, code)
     blessed = Resolver(
         strategy_class=LastBlessedModel,

@@ -191,7 +191,8 @@ def check_columns_of_files(loaded: Loaded) -> Iterator[Finding]:
         return
     present = Counter(found)
     settings = ((("data", "source", "missing_in"), data.source.missing_in), (("data", "types"), data.types))
-    named = [((*keys, column), column) for keys, columns in settings for column in columns]
+    named: list[tuple[Keys, str]] = [((*keys, column), column) for keys, columns in settings for column in columns]
+    named += [(("data", "personal", number), column) for number, column in enumerate(data.personal)]
     for keys, column in (*columns_read(loaded), *named):
         if column not in present and column not in data.derive:
             yield Finding(keys, absent_column(column, present, "the data"))

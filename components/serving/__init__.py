@@ -1,0 +1,1 @@
+"""Serves a pushed model over HTTP: the REST API of TensorFlow Serving."""
