@@ -34,7 +34,7 @@ endif
 PYTHONS := $(PYTHON)
 endif
 
-.PHONY: help env demo test test-fast test-long coverage fuzz sizes licenses lint types docs bench bench-run bench-taxi bench-edit bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-images bench-kubeflow bench-predict bench-joins bench-target bench-rules gate-events check-flink check-spark check-s3 check-serving check-image check-kfp check-workers check-mlflow check-report check-wheel check-newest pictures lock lock-checks clean FORCE
+.PHONY: help env demo test test-fast test-long coverage fuzz sizes licenses lint types docs bench bench-run bench-taxi bench-edit bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-images bench-kubeflow bench-predict bench-serve bench-joins bench-target bench-rules gate-events check-flink check-spark check-s3 check-serving check-image check-kfp check-workers check-mlflow check-report check-wheel check-newest pictures lock lock-checks clean FORCE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -89,7 +89,7 @@ pictures: env  ## makes the pictures of the README from a run of the taxi exampl
 docs: env  ## writes docs/config.md, transforms.md and expressions.md from the code
 	$(VENV_PYTHON) -m fullpass.pipeline.reference.reference docs
 
-bench: bench-run bench-taxi bench-edit bench-ingest bench-records bench-window bench-input bench-images bench-diagnose bench-kubeflow  ## runs the benchmarks one after the other, except init, models, predict, rules, target, joins and vocabulary
+bench: bench-run bench-taxi bench-edit bench-ingest bench-records bench-window bench-input bench-images bench-diagnose bench-kubeflow  ## runs the benchmarks one after the other, except init, models, predict, serve, rules, target, joins and vocabulary
 
 bench-run: env  ## compares a stock TFX pipeline with Fullpass on flights, node by node; ARGS="--repeat 3 --scale 10"; --rows 20000 for a quick try
 	$(VENV_PYTHON) -m benchmarks.bench_run $(ARGS)
@@ -135,6 +135,9 @@ bench-kubeflow: env  ## compares Kubeflow tasks with nodes of the local runner, 
 
 bench-predict: env  ## compares fullpass predict with TFX's BulkInferrer on the same rows; ARGS="--rows 300000 --model serving/"
 	$(VENV_PYTHON) -m benchmarks.bench_predict $(ARGS)
+
+bench-serve: env  ## compares fullpass serve with a bare FastAPI that calls the same model: rate and latency; ARGS="--clients 8 --model serving/"
+	$(VENV_PYTHON) -m benchmarks.bench_serve $(ARGS)
 
 bench-joins: env  ## compares ingest and AUC of flights with and without joined weather and planes; ARGS="--repeat 3"
 	$(VENV_PYTHON) -m benchmarks.bench_joins $(ARGS)

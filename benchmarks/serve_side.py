@@ -4,7 +4,6 @@ import argparse
 import json
 import socket
 import statistics
-import sys
 import threading
 import time
 from pathlib import Path
@@ -126,4 +125,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

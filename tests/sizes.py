@@ -49,7 +49,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "evaluation": (2_360, ("components/evaluation/",)),
     "parity, serving check, push": (880, ("components/parity/", "components/serving_check/", "components/push/")),
     "predict": (850, ("components/predict/",)),
-    "serve": (960, ("components/serving/", "components/serving_log/", "pipeline/serving/")),
+    "serve": (970, ("components/serving/", "components/serving_log/", "pipeline/serving/")),
     "report, pages": (730, ("components/report/", "components/pages/")),
     "compare, evaluate, refresh": (
         670,

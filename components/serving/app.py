@@ -24,12 +24,12 @@ from typing import Any
 import tensorflow as tf
 
 from fullpass.components.serving import rest
-from fullpass.components.serving.batches import Batches
+from fullpass.components.serving.batches import RequestBatches
+from fullpass.components.serving.log_rows import LOGGED, Exchange
+from fullpass.components.serving.log_writer import RequestLog
 from fullpass.components.serving.served_model import ServedModel
 from fullpass.components.serving.tensors import RefusedRequest
-from fullpass.components.serving.versions import Versions
-from fullpass.components.serving_log.log_rows import LOGGED, Exchange
-from fullpass.components.serving_log.log_writer import RequestLog
+from fullpass.components.serving.versions import ServedVersions
 
 _MODEL = r"(?i:/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
 _PREDICTION = re.compile(rf"{_MODEL}:)(?P<method>classify|regress|predict)")
@@ -47,7 +47,7 @@ _JSON, _TEXT = b"application/json", b"text/plain"
 
 
 @dataclass(frozen=True)
-class Limits:
+class RequestLimits:
     """What a request may have at most.
 
     Attributes:
@@ -70,15 +70,15 @@ class RestApi:
     def __init__(
         self,
         name: str,
-        versions: Versions,
-        limits: Limits,
+        versions: ServedVersions,
+        limits: RequestLimits,
         tell: Callable[[str], None],
         log: RequestLog | None = None,
         id_column: str | None = None,
     ):
         self.name, self._versions, self._limits, self._tell = name, versions, limits, tell
         self._log, self._id_column = log, id_column
-        self._batches = Batches(threads=1)
+        self._batches = RequestBatches(threads=1)
         self._counts: Counter[int] = Counter()
         self._seconds = 0.0
         self.ready: Callable[[], bool] = lambda: True
@@ -217,7 +217,9 @@ class RestApi:
 
     def _metrics(self) -> str:
         model = f'model="{self.name}"'
-        found = {f'fullpass_requests_total{{{model},status="{code}"}}': n for code, n in sorted(self._counts.items())}
+        found: dict[str, float] = {
+            f'fullpass_requests_total{{{model},status="{code}"}}': n for code, n in sorted(self._counts.items())
+        }
         found[f"fullpass_request_seconds_total{{{model}}}"] = round(self._seconds, 6)
         found[f"fullpass_model_version{{{model}}}"] = self._versions.current.version
         logged = self._log.counts if self._log is not None else {}

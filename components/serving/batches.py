@@ -32,7 +32,7 @@ class _Asked:
     kind: tuple[Any, ...]
 
 
-class Batches:
+class RequestBatches:
     """Answers requests to predict; each of them by one version of the model. Its methods are for one event loop."""
 
     def __init__(self, threads: int):

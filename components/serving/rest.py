@@ -21,7 +21,7 @@ from fullpass.components.serving.tensors import (
     RefusedRequest,
     column_of_cells,
     is_named,
-    shown,
+    json_shown,
     tensor,
     type_name,
 )
@@ -73,7 +73,7 @@ def read_document(body: bytes) -> dict[str, Any]:
 
 
 def _refused(value: Any, why: str) -> RefusedRequest:
-    return RefusedRequest(f"JSON Value: {shown(value)} {why}")
+    return RefusedRequest(f"JSON Value: {json_shown(value)} {why}")
 
 
 def signature_name(document: Mapping[str, Any]) -> str:
@@ -169,7 +169,7 @@ def _cells(rows: Sequence[Any], declared: Mapping[str, Input]) -> dict[str, list
             )
         if not required <= row.keys():
             raise RefusedRequest(
-                f"{where} of 'instances' list. JSON object: {shown(row)} keys must be equal to: "
+                f"{where} of 'instances' list. JSON object: {json_shown(row)} keys must be equal to: "
                 f"{','.join(sorted(declared))}"
             )
     return {key: [row.get(key, ABSENT) for row in rows] for key in declared}

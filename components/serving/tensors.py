@@ -129,7 +129,7 @@ def _leaves(value: Any, level: int, shape: Sequence[int], dtype: np.dtype) -> It
     if not isinstance(value, list):
         if level != len(shape):
             raise RefusedRequest(
-                f"JSON Value: {shown(value)} found at incorrect level: {level + 1} in the JSON DOM. "
+                f"JSON Value: {json_shown(value)} found at incorrect level: {level + 1} in the JSON DOM. "
                 f"Expected at level: {len(shape)}"
             )
         yield _leaf(value, dtype)
@@ -147,7 +147,7 @@ def _leaves(value: Any, level: int, shape: Sequence[int], dtype: np.dtype) -> It
 def _leaf(value: Any, dtype: np.dtype) -> Any:
     if isinstance(value, dict) and dtype.kind == "O":
         if not is_bytes(value):
-            raise RefusedRequest(f"JSON Value: {shown(value)} not formatted correctly for base64 data")
+            raise RefusedRequest(f"JSON Value: {json_shown(value)} not formatted correctly for base64 data")
         try:
             text = value["b64"].rstrip("=")
             return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
@@ -155,7 +155,7 @@ def _leaf(value: Any, dtype: np.dtype) -> Any:
             raise RefusedRequest("Unable to base64 decode") from None
     if type(value) not in _ACCEPTED[dtype.kind]:
         raise RefusedRequest(
-            f"JSON Value: {shown(value)} Type: {type_name(value)} is not of expected type: {_dtype_name(dtype)}"
+            f"JSON Value: {json_shown(value)} Type: {type_name(value)} is not of expected type: {_dtype_name(dtype)}"
         )
     return value
 
@@ -179,7 +179,7 @@ def _dtype_name(dtype: np.dtype) -> str:
     return _OF_TENSORFLOW.get(dtype.name, dtype.name)
 
 
-def shown(value: Any) -> str:
+def json_shown(value: Any) -> str:
     """Returns a value as a message shows it: objects with a line per key, and cut where it is long."""
     text = ""
     for piece in _pieces(value, 0):

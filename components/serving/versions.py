@@ -17,7 +17,7 @@ _RETRY_SECONDS = 10.0
 """Seconds until a version that did not load is tried again."""
 
 
-class Versions:
+class ServedVersions:
     """The version that is served, and what became of others.
 
     A new version is loaded and warmed up beside the old one, then takes its place. A request keeps the version that it

@@ -13,7 +13,7 @@ from fullpass.components.serving_log.columns import OPEN
 
 _LINES = ".jsonl"
 _NUMBERS = itertools.count(1)
-Publish = Callable[[Path], None]
+Naming = Callable[[Path], None]
 """Gives a complete file its final name, and perhaps another format."""
 
 
@@ -22,7 +22,7 @@ def final_name(path: Path) -> Path:
     return path.with_name(path.name.removesuffix(OPEN))
 
 
-def publish(path: Path) -> None:
+def name_as_complete(path: Path) -> None:
     """Gives a complete file its final name."""
     os.rename(path, final_name(path))
 
@@ -66,7 +66,7 @@ class OpenFile:
             raise
         self.size += len(lines)
 
-    def finish(self, how: Publish) -> None:
+    def finish(self, how: Naming) -> None:
         """Closes the file and gives it its final name; one without lines is removed.
 
         Raises:
@@ -78,7 +78,7 @@ class OpenFile:
             os.close(self._descriptor)
 
 
-def complete_files(folder: Path, how: Publish = publish) -> dict[Path, int]:
+def complete_files(folder: Path, how: Naming = name_as_complete) -> dict[Path, int]:
     """Completes the files that killed processes left, without a torn last line.
 
     A file that a process writes is left alone. Both `fullpass serve` and a reader may call this at any time.
@@ -126,7 +126,7 @@ def _end_of_lines(descriptor: int, block: int = 1 << 16) -> int:
     return 0
 
 
-def _finish(path: Path, size: int, how: Publish) -> None:
+def _finish(path: Path, size: int, how: Naming) -> None:
     if size:
         how(path)
     else:

@@ -18,7 +18,7 @@ _MOST_BYTES = 1 << 30
 """Bytes of a line at most."""
 
 
-def to_parquet(lines: Path, raw: Mapping[str, RawColumn]) -> None:
+def log_to_parquet(lines: Path, raw: Mapping[str, RawColumn]) -> None:
     """Writes a complete file as Parquet beside it, atomically, and removes it.
 
     Args:

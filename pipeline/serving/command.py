@@ -19,6 +19,8 @@ from fullpass.pipeline.startup import large_imports, without_keras
 if TYPE_CHECKING:
     from fullpass.components.serving.app import RestApi
 
+_WAITING = 1024
+"""Connections that wait to be accepted at most."""
 _STOP_SECONDS = 30
 """Seconds in which a server that is stopped answers the requests that it has."""
 
@@ -52,17 +54,17 @@ def serve(
     folder, tell = pushed_to(target), partial(print_text, err=True)
     without_keras()
     with large_imports():
-        from fullpass.components.serving.app import Limits, RestApi
-        from fullpass.components.serving.versions import Versions
-        from fullpass.components.serving_log.log_writer import LogOptions, RequestLog
+        from fullpass.components.serving.app import RequestLimits, RestApi
+        from fullpass.components.serving.log_writer import LogOptions, RequestLog
+        from fullpass.components.serving.versions import ServedVersions
 
-    versions = Versions(folder, tell)
+    versions = ServedVersions(folder, tell)
     written = None
     if log is not None:
         refuse_own_names(versions.current.columns)
         kept = LogOptions(log, sample, log_format, frozenset(leave_out or ()), int(rotate_mb * 2**20), rotate_seconds)
         written = RequestLog(kept, lambda: versions.current, tell)
-    limits = Limits(int(most_mb * 2**20), most_rows)
+    limits = RequestLimits(int(most_mb * 2**20), most_rows)
     api = RestApi(name or versions.current.name, versions, limits, tell, written, log_id)
     try:
         _run(api, host, port, f"Serves version {versions.current.version} of {folder} at")
@@ -77,8 +79,12 @@ def _run(api: "RestApi", host: str, port: int, message: str) -> None:
     """Answers requests until the process is told to end; then those that it has."""
     import uvicorn
 
+    # With the protocol named, asyncio sends the second part of an answer without a wait for the receipt of the first.
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, proto=socket.IPPROTO_TCP)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        listening.bind((host, port))
+        listening.listen(_WAITING)
     except OSError as error:
         raise UserError(f"cannot listen at {host}, port {port}: {error.strerror}. --port gives another.") from error
     config = uvicorn.Config(

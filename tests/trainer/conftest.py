@@ -111,6 +111,7 @@ class Prepared:
                 "preprocessing": {**self.preprocessing, "compute_at": config.input.compute_at},
                 "trainer": config.model_dump(mode="json"),
                 "source": {"format": "csv", "missing": ["", "NA"], "strip": True},
+                "personal": ["note"],
                 "work": str(output / "work"),
             },
         )

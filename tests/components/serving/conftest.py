@@ -24,9 +24,9 @@ def pushed(exported, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def versions(pushed) -> Iterator[Any]:
-    from fullpass.components.serving.versions import Versions
+    from fullpass.components.serving.versions import ServedVersions
 
-    found = Versions(pushed, tell=pytest.fail)
+    found = ServedVersions(pushed, tell=pytest.fail)
     yield found
     found.close()
 
@@ -34,12 +34,12 @@ def versions(pushed) -> Iterator[Any]:
 @pytest.fixture
 def api(versions) -> Iterator[Callable[..., Any]]:
     """Returns the function that makes the application, with a log or without."""
-    from fullpass.components.serving.app import Limits, RestApi
+    from fullpass.components.serving.app import RequestLimits, RestApi
 
     made = []
 
     def make(limits: tuple[int, int] = (1 << 20, 100), **options: Any) -> RestApi:
-        made.append(RestApi("trips", versions, Limits(*limits), pytest.fail, **options))
+        made.append(RestApi("trips", versions, RequestLimits(*limits), pytest.fail, **options))
         return made[-1]
 
     yield make

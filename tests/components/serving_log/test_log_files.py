@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from fullpass.components.serving_log.log_files import OpenFile, complete_files, publish
+from fullpass.components.serving_log.log_files import OpenFile, complete_files, name_as_complete
 
 WRITER = """
 import sys, time
@@ -59,11 +59,11 @@ def test_a_finished_file_has_its_lines_and_its_final_name(tmp_path):
     file.write(b'{"a": 1}\n')
     file.write(b'{"a": 2}\n')
     assert complete_files(tmp_path) == {}
-    file.finish(publish)
+    file.finish(name_as_complete)
     [found] = (tmp_path / "2026-11-29").iterdir()
     assert found.suffix == ".jsonl" and found.read_bytes() == b'{"a": 1}\n{"a": 2}\n'
     empty = OpenFile(tmp_path, "2026-11-30")
-    empty.finish(publish)
+    empty.finish(name_as_complete)
     assert list((tmp_path / "2026-11-30").iterdir()) == []
 
 

@@ -69,6 +69,8 @@ MISTAKES = {
         "data.source.missing_in.far", 6, 'no column "far" in the data', 'Did you mean "fare"?'),
     "no such column of a type": mistake({7: "    big_tipper: tips > fare\n  types: {zon: string}"},
         "data.types.zon", 8, 'no column "zon" in the data', 'Did you mean "zone"?'),
+    "no such column of persons": mistake({7: "    big_tipper: tips > fare\n  personal: [fare, zon]"},
+        "data.personal[1]", 8, 'no column "zon" in the data', 'Did you mean "zone"?'),
     "a number and a date": mistake({17: "  started: {type: date, column: fare}"},
         "features", 14, "features.fare reads a number", "features.started reads a string"),
     "no such file": mistake({5: "    path: trip.csv"}, "data.source.path", 5, "trip.csv"),

@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from fullpass.components.serving.log_rows import Exchange, lines_of, logged_columns
 from fullpass.components.serving.served_model import ServedModel
 from fullpass.components.serving_log.columns import DAY, LogFormat
-from fullpass.components.serving_log.log_files import OpenFile, complete_files, publish
-from fullpass.components.serving_log.log_rows import Exchange, lines_of, logged_columns
+from fullpass.components.serving_log.log_files import OpenFile, complete_files, name_as_complete
 
 _MOST_WAITING = 64 << 20
 """Bytes of the bodies of requests that wait for the disk at most."""
@@ -134,11 +134,11 @@ class RequestLog:
     def _convert(self, path: Path) -> None:
         """Gives a complete file its final format and name."""
         if self._options.format == "jsonl":
-            publish(path)
+            name_as_complete(path)
             return
-        from fullpass.components.serving_log.parquet_files import to_parquet
+        from fullpass.components.serving_log.parquet_files import log_to_parquet
 
-        to_parquet(path, logged_columns(self._model(), self._options.left_out))
+        log_to_parquet(path, logged_columns(self._model(), self._options.left_out))
 
     def _rotate(self, *, at_once: bool) -> None:
         options = self._options
