@@ -4,7 +4,7 @@ A row of a log that is sampled with the probability p counts 1 / p. Rows of one 
 together, and weighed when hours become days; what chance explains follows from the number of rows, not of requests.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,7 +16,7 @@ from fullpass.components.data_gate.span_summary import SpanSummary
 from fullpass.components.evaluation.measure.scored_rows import Scored
 from fullpass.components.ingest.spans.span_pattern import label_of
 from fullpass.components.watch.log_rows import LogBatch, Refused
-from fullpass.preprocessing.columns.raw_columns import RawColumn, request_columns
+from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.config import PreprocessingConfig
 
 HOUR = 3_600_000_000
@@ -29,23 +29,24 @@ HourKey = tuple[int, int, float]
 """Version, hour since 1970 UTC, and the probability with which rows are logged."""
 
 
-def watched_series(config: PreprocessingConfig, unit: str | None) -> SeriesSource:
+def watched_series(config: PreprocessingConfig, logged: Collection[str], unit: str | None) -> SeriesSource:
     """Returns the series of the columns of requests, and of the answers.
 
     Dates contribute what a day covers completely, so neither a weekday nor a month is a series.
 
     Args:
+        logged: The raw columns of the log.
         unit: Length of the spans of training, which names the series that its summaries have.
     """
-    source, requested = SeriesSource.of(config, unit), request_columns(config)
-    mine = [one for one in source.series if one.column in requested and one.part in (None, "hour")]
+    source = SeriesSource.of(config, unit)
+    mine = [one for one in source.series if one.column in logged and one.part in (None, "hour")]
     kind = "token" if config.label.task in ("binary", "multiclass") else None
     mine.append(Series(SCORE, _SCORE_COLUMN, "number"))
     answers = [RawColumn(_SCORE_COLUMN, "number")]
     if kind is not None:
         mine.append(Series(ANSWER, _ANSWER_COLUMN, "token"))
         answers.append(RawColumn(_ANSWER_COLUMN, "string", token=True))
-    columns = tuple(column for column in source.columns if column.name in requested)
+    columns = tuple(column for column in source.columns if column.name in logged)
     return SeriesSource(tuple(mine), (*columns, *answers), {})
 
 

@@ -44,16 +44,17 @@ class WatchedVersion:
 
     @cached_property
     def columns(self) -> LoggedColumns:
-        """Its columns, as requests have them, and those that only training has."""
+        """Its columns, as requests have them and the log holds them, and those that only training has."""
         preprocessing = self.config.preprocessing_config
         every, requested = raw_columns(preprocessing), request_columns(preprocessing)
         late = {name: column for name, column in every.items() if name not in requested and column.is_single}
-        return LoggedColumns(requested, late)
+        logged = {name: column for name, column in requested.items() if name not in self.config.data.personal}
+        return LoggedColumns(logged, late)
 
     @cached_property
     def series(self) -> SeriesSource:
         """The series that its requests are compared in."""
-        return watched_series(self.config.preprocessing_config, self._unit)
+        return watched_series(self.config.preprocessing_config, self.columns.columns, self._unit)
 
     @property
     def _unit(self) -> Any:

@@ -5,9 +5,10 @@ import pyarrow as pa
 import pytest
 
 from fullpass.components.data_gate.series import Series, SeriesSource
-from fullpass.components.watch.came_in import HOUR, HourSketches, hour_name, periods
+from fullpass.components.watch.came_in import HOUR, HourSketches, hour_name, periods, watched_series
 from fullpass.components.watch.log_rows import LogBatch, Refused
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.config import PreprocessingConfig
 
 SERIES = SeriesSource(
     (Series("km", "km", "number"), Series("zone", "zone", "token")),
@@ -61,3 +62,10 @@ def test_shares_are_weighed_and_chance_knows_the_rows():
 
 def test_an_hour_has_its_name():
     assert hour_name(START // HOUR + 7) == "2026-01-08T07"
+
+
+def test_a_column_that_the_log_does_not_hold_is_no_series():
+    declared = {"features": {"x": "number", "kind": "category"}, "label": {"name": "y", "task": "binary"}}
+    found = watched_series(PreprocessingConfig.model_validate(declared), ["x"], None)
+    assert {series.column for series in found.series} == {"x", "log_scores", "log_label"}
+    assert {column.name for column in found.columns} == {"x", "log_scores", "log_label"}
