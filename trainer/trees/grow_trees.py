@@ -28,11 +28,12 @@ from fullpass.trainer.models.model_inputs import apply_model, keras_inputs, mode
 from fullpass.trainer.models.tasks import headed, logit_names, target_unit, targets_of
 from fullpass.trainer.models.weight_semantics import Network
 from fullpass.trainer.trees.forest import ForestLayer, forest_of, mean_of
-from fullpass.trainer.trees.parameters import CATEGORIES, booster_parameters
 from fullpass.trainer.trees.rounds import (
+    CATEGORIES,
     ROUNDS,
     Judge,
     Rounds,
+    booster_parameters,
     boosters_at_once,
     choose_categories,
     choose_thresholds,

@@ -34,8 +34,7 @@ from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.run_fn import run_fn
 from fullpass.trainer.train import Trained, final, train
 from fullpass.trainer.trees import rounds, tree_rows
-from fullpass.trainer.trees.parameters import CATEGORIES, booster_parameters
-from fullpass.trainer.trees.rounds import Judge, Rounds
+from fullpass.trainer.trees.rounds import Judge, Rounds, booster_parameters
 from tests import REPOSITORY, warm_process
 from tests.trainer.conftest import CLASSES, LABELS, planted_rows, prepare_by_hand, to_examples, training_of
 
@@ -398,7 +397,7 @@ def test_ids_without_an_effect_are_smoothed_more_than_those_with_a_large_one(eff
     ids = np.repeat(np.arange(600), 10)
     label = (effect * random.normal(size=600)[ids] + random.normal(size=len(ids))).astype(np.float32)
     found = rounds.choose_categories(rounds_on(np.column_stack([ids, random.normal(size=len(ids))]), label, [0]), 2, [])
-    assert (found == CATEGORIES[0]) == (effect > 0)
+    assert (found == rounds.CATEGORIES[0]) == (effect > 0)
 
 
 @pytest.mark.parametrize(("noise", "steps", "drawn"), [(0.05, 40, [False]), (2.0, 0, [True]), (0.5, 12, [False, True])])
