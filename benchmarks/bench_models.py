@@ -2,8 +2,10 @@
 
     python -m benchmarks.bench_models [SET ...] [--seeds 1] [--models ours ...] [--autogluon PYTHON] [--read FILE ...]
 
-In every data set (benchmarks/model_sets.py, package_sets.py) a fifth of the rows is held out. The other rows go to
-`fullpass init` and `run`, which split them again for early stopping, and to scikit-learn, which trains on all of them:
+In every data set (benchmarks/model_sets.py, package_sets.py) a fifth of the rows is held out: the newest ones, those of
+other groups, or random ones, as the set says; `--split own random` also draws random ones of each set. With a split by
+time, each seed learns from another nine tenths of the older rows. The other rows go to `fullpass init` and `run`, which
+split them again for early stopping, and to scikit-learn, which trains on all of them:
 - constant: the mean or the most frequent class.
 - linear: a ridge or a logistic regression.
 - reference: HistGradientBoosting with its defaults and declared categories. For text, TF-IDF of character n-grams of
@@ -14,7 +16,8 @@ In every data set (benchmarks/model_sets.py, package_sets.py) a fifth of the row
   autogluon.tabular with its libraries of boosted trees. AutoGluon needs other packages than TFX.
 `network` is `ours` with the default network where `init` wrote `model: {kind: auto}`, on the first seed only. All
 models are measured on the held-out rows by AUC, accuracy or root mean squared error. Of `ours`, `network` and
-`autogluon`, which run as commands, the peak memory is known too.
+`autogluon`, which run as commands, the peak memory is known too. A gain counts beyond chance only: the last table has
+the mean gain of `ours` over each other model with its 95 % interval over the sets, each of which counts once.
 
 Every result is printed as a line of JSON. `--read` reads such lines from files, so a long measurement can be made in
 parts.
@@ -29,6 +32,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +52,8 @@ _ROUNDS, _RATE, _PATIENCE = 2_000, 0.05, 50
 _METRICS = {"binary": "AUC", "multiclass": "accuracy", "regression": "RMSE"}
 _MOST_VALUES = 250
 _AUTOGLUON_SECONDS = 60
+_OLDER = 0.9
+_INTERVAL = 1.96
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,7 @@ class Result:
         seconds: Model -> CPU seconds of training; for `ours`, of `init` and the whole run.
         seed: Seed that selects the held-out rows.
         peaks: Model -> peak MiB of the largest process of training; empty in lines of earlier versions.
+        split: How rows were held out.
     """
 
     name: str
@@ -69,6 +76,12 @@ class Result:
     seconds: Mapping[str, float]
     seed: int = 0
     peaks: Mapping[str, float] = field(default_factory=dict)
+    split: str = "random"
+
+    def gain_over(self, model: str) -> float:
+        """Returns how much better `ours` is than another model, as a share of the score of the other one."""
+        sign = -1 if self.task == "regression" else 1
+        return sign * (self.scores["ours"] - self.scores[model]) / abs(self.scores[model])
 
     def ranks(self) -> dict[str, int]:
         """Returns the rank of each model except `network`, 1 for the best; equal scores share the better rank."""
@@ -89,15 +102,27 @@ class Result:
         )
 
 
-def measure(name: str, seed: int, models: Sequence[str], autogluon: str | None = None) -> Result:
+def parts_of(data: DataSet, split: str, seed: int) -> tuple[DataSet, np.ndarray]:
+    """Returns the rows to learn from and to judge by, and which of them judge, bool [rows]."""
+    random, rows = np.random.default_rng(seed), len(data.label)
+    if split == "group" and data.group is not None:
+        groups = np.unique(data.group)
+        return data, np.isin(data.group, random.permutation(groups)[: len(groups) // 5])
+    if split == "time" and data.order is not None:
+        newest = np.argsort(np.argsort(data.order, kind="stable")) >= rows - rows // 5
+        used = newest | (random.random(rows) < _OLDER)
+        return data.only(used), newest[used]
+    return data, np.argsort(random.permutation(rows)) < rows // 5
+
+
+def measure(name: str, seed: int, models: Sequence[str], autogluon: str | None = None, split: str = "random") -> Result:
     """Trains models on one data set and returns their scores; the seed selects the held-out rows.
 
     Args:
         autogluon: The Python that has AutoGluon.
+        split: How rows are held out: time, group or random.
     """
-    data = SETS[name]()
-    order = np.random.default_rng(seed).permutation(len(data.label))
-    held_out = np.isin(np.arange(len(order)), order[: len(order) // 5])
+    data, held_out = parts_of(SETS[name](), split, seed)
     scores, seconds, peaks = {}, {}, {}
     for model in models:
         if model in BOOSTERS and data.text is not None:
@@ -114,7 +139,7 @@ def measure(name: str, seed: int, models: Sequence[str], autogluon: str | None =
             answers = (_of_booster if model in BOOSTERS else _of_sklearn)(model, data, held_out)
             seconds[model] = time.process_time() - began
         scores[model] = metric(data.task, data.label[held_out], answers)
-    return Result(name, data.task, scores, seconds, seed, peaks)
+    return Result(name, data.task, scores, seconds, seed, peaks, split)
 
 
 def metric(task: str, truth: np.ndarray, answers: np.ndarray) -> float:
@@ -287,23 +312,36 @@ def print_results(results: Sequence[Result]) -> None:
     units = [*(f"{model}, s" for model in models if model != "constant"), *(f"{model}, MiB" for model in measured)]
     for heading in ("set", "metric", *models, *units):
         table.add_column(heading, justify="left" if heading in ("set", "metric") else "right")
-    for name in dict.fromkeys(result.name for result in results):
-        of_set = [result for result in results if result.name == name]
+    for name, split in dict.fromkeys((result.name, result.split) for result in results):
+        of_set = [result for result in results if (result.name, result.split) == (name, split)]
         means = [_mean([r.scores.get(model) for r in of_set], 4) for model in models]
         spent = [_mean([r.seconds.get(model) for r in of_set], 0) for model in models if model != "constant"]
         peaks = [_mean([r.peaks.get(model) for r in of_set], 0) for model in measured]
-        table.add_row(name, _METRICS[of_set[0].task], *means, *spent, *peaks)
+        table.add_row(f"{name}, {split}", _METRICS[of_set[0].task], *means, *spent, *peaks)
     console = Console(width=180)
     console.print(table)
     behind = Table(title="of all sets and seeds")
-    for heading in ("model", "mean rank", "worst gap to the best"):
+    for heading in ("model", "mean rank", "worst gap to the best", "gain of ours over it, 95 %"):
         behind.add_column(heading)
     for model in models:
         gaps = [result.gaps()[model] for result in results if model in result.gaps()]
         if gaps:
             ranks = _mean([result.ranks().get(model) for result in results], 2)
-            behind.add_row(model, ranks, f"{max(gaps):.1%}")
+            behind.add_row(model, ranks, f"{max(gaps):.1%}", _interval(results, model))
     console.print(behind)
+
+
+def _interval(results: Sequence[Result], model: str) -> str:
+    """Returns the mean gain of `ours` over a model, and its 95 % interval over sets: seeds of a set share rows."""
+    of_sets: dict[tuple[str, str], list[float]] = {}
+    for result in results:
+        if {"ours", model} <= set(result.scores) and model != "ours":
+            of_sets.setdefault((result.name, result.split), []).append(result.gain_over(model))
+    gains = [statistics.mean(each) for each in of_sets.values()]
+    if len(gains) < 2:  # noqa: PLR2004 - no deviation of one
+        return "-"
+    reach = _INTERVAL * statistics.stdev(gains) / len(gains) ** 0.5
+    return f"{statistics.mean(gains):+.2%} ± {reach:.2%}"
 
 
 def _mean(values: Sequence[float | None], digits: int) -> str:
@@ -311,14 +349,14 @@ def _mean(values: Sequence[float | None], digits: int) -> str:
     return f"{statistics.mean(known):.{digits}f}" if known else "-"
 
 
-def read_results(files: Sequence[str]) -> dict[tuple[str, int], Result]:
-    """Returns the results in the JSON lines of files, by set and seed; other lines are ignored."""
-    found: dict[tuple[str, int], Result] = {}
+def read_results(files: Sequence[str]) -> dict[tuple[str, str, int], Result]:
+    """Returns the results in the JSON lines of files, by set, split and seed; other lines are ignored."""
+    found: dict[tuple[str, str, int], Result] = {}
     for file in files:
         for line in Path(file).read_text(encoding="utf-8").splitlines():
             if line.startswith("{"):
                 one = Result(**json.loads(line))
-                key = (one.name, one.seed)
+                key = (one.name, one.split, one.seed)
                 found[key] = found[key].joined(one) if key in found else one
     return found
 
@@ -331,6 +369,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS, help="by default all")
     parser.add_argument("--read", nargs="+", metavar="FILE", help="print the table of results in files, measure none")
     parser.add_argument("--autogluon", metavar="PYTHON", help="the Python of an environment that has AutoGluon")
+    parser.add_argument("--split", nargs="+", choices=("own", "random"), default=["own"], help="how rows are held out")
     options = parser.parse_args(arguments)
     unknown = sorted(set(options.sets) - set(SETS))
     if unknown:
@@ -340,10 +379,11 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     results = []
     for name in options.sets or SETS:
-        for seed in range(options.seeds):
+        splits = dict.fromkeys(SETS[name]().split if split == "own" else split for split in options.split)
+        for split, seed in product(splits, range(options.seeds)):
             models = [model for model in MODELS if model in options.models and (seed == 0 or model != "network")]
             models = [model for model in models if options.autogluon or model != "autogluon"]
-            results.append(measure(name, seed, models, options.autogluon))
+            results.append(measure(name, seed, models, options.autogluon, split))
             print(json.dumps(vars(results[-1])), flush=True)
     print_results(results)
     return 0

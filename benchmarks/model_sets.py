@@ -1,7 +1,7 @@
 """The data sets of bench_models, from installed packages or generated with a known structure."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,27 @@ class DataSet:
         label: The labels: float64 for a regression, str for classes.
         task: binary, multiclass or regression.
         text: The column of free text, or None.
+        order: When each row is known, [rows], where new rows are later ones; or None.
+        group: The group of each row, [rows], where new rows are of other groups; or None.
     """
 
     columns: Mapping[str, Column]
     label: Column
     task: str
     text: str | None = None
+    order: np.ndarray | None = None
+    group: np.ndarray | None = None
+
+    @property
+    def split(self) -> str:
+        """Which rows are new where they are used: `time`, `group` or `random`."""
+        return "time" if self.order is not None else "group" if self.group is not None else "random"
+
+    def only(self, chosen: np.ndarray) -> "DataSet":
+        """Returns the rows of a mask."""
+        columns = {name: column[chosen] for name, column in self.columns.items()}
+        order, group = (None if each is None else each[chosen] for each in (self.order, self.group))
+        return replace(self, columns=columns, label=self.label[chosen], order=order, group=group)
 
 
 def taxi() -> DataSet:

@@ -36,6 +36,8 @@ MAX_EPOCHS = 100
 _GOES_ON = 3
 """How many times as many epochs `epochs: auto` may take while the validation rows improve."""
 
+_PATIENCE = 5
+
 VALIDATION = "validation"
 """The split whose rows end a training and choose between models; without it, those of eval do, which also judge."""
 
@@ -105,12 +107,12 @@ class Trees(_Network):
     """Gradient boosted trees, grown by LightGBM; docs/training.md has the features and keys that they support."""
 
     kind: Literal["trees"]
-    learning_rate: Annotated[float, Field(strict=True, gt=0, le=1)] = 0.05
-    """Shrinkage of each tree; half the rate grows twice as many trees."""
-    leaves: Annotated[int, Field(strict=True, ge=2, le=256)] = 31
-    """Most leaves of a tree."""
-    min_rows: Count = 10
-    """Fewest train rows on a leaf."""
+    learning_rate: Literal["auto"] | Annotated[float, Field(strict=True, gt=0, le=1)] = "auto"
+    """Shrinkage of each tree; half the rate grows twice as many trees. auto: 0.05, or more where that takes minutes."""
+    leaves: Literal["auto"] | Annotated[int, Field(strict=True, ge=2, le=256)] = "auto"
+    """Most leaves of a tree. auto: validation rows choose of 7 to 127, by the number of rows."""
+    min_rows: Literal["auto"] | Count = "auto"
+    """Fewest train rows on a leaf. auto: validation rows choose of 5 to 100, by the number of rows."""
     row_share: Annotated[float, Field(strict=True, gt=0, le=1)] = 0.8
     """Share of train rows drawn per round."""
     feature_share: Annotated[float, Field(strict=True, gt=0, le=1)] = 0.8
@@ -163,10 +165,16 @@ NETWORKS: Mapping[str, type[_Network]] = members_by_tag(ModelConfig)
 class EarlyStopping(Spec):
     """The limits of early stopping."""
 
-    patience: Count = 5
-    """Epochs without improvement before training stops, or `schedule: plateau` reduces the learning rate."""
+    patience: Literal["auto"] | Count = "auto"
+    """Epochs without improvement before training stops, or `schedule: plateau` reduces the learning rate. auto: 5;
+    with many images 2, which an epoch ends that gains too little for its time (docs/images.md)."""
     min_delta: Annotated[float, Field(strict=True, ge=0)] = 0.0
     """Smallest decrease that counts as improvement."""
+
+    @property
+    def usual_patience(self) -> int:
+        """The patience, with `auto` resolved where epochs are short."""
+        return _PATIENCE if self.patience == "auto" else self.patience
 
 
 class CheckpointConfig(Spec):

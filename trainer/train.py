@@ -1,7 +1,9 @@
 """Builds a model and fits it to loaded data."""
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from types import ModuleType
 from typing import Any, Protocol
 
 import keras
@@ -11,7 +13,15 @@ import tensorflow as tf
 from fullpass.base.errors import UserError
 from fullpass.base.processes import usable_cores
 from fullpass.preprocessing.features.label import Task
-from fullpass.trainer.config import InputConfig, SeveralModels, TrainingSpec, Trees, auto_network
+from fullpass.trainer.config import (
+    InputConfig,
+    ModelConfig,
+    SeveralModels,
+    TrainingConfig,
+    TrainingSpec,
+    Trees,
+    auto_network,
+)
 from fullpass.trainer.fit.blend import Choice, blend, choose_weights, choose_with_folds
 from fullpass.trainer.fit.build_training import build_training
 from fullpass.trainer.fit.calibration import prior_shift
@@ -30,6 +40,7 @@ from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.models.tasks import HEAD
 from fullpass.trainer.models.weight_semantics import Network
 
+_LOG = logging.getLogger(__name__)
 EVAL_BATCH = 4096
 """Rows of a batch of evaluation at most; it needs no memory for gradients."""
 _BLEND_ROWS = 20_000
@@ -38,6 +49,12 @@ _EVAL_PIXELS = 4 << 20
 """Pixels of a batch of evaluation at most, twice those of a batch of training."""
 _EVAL_BYTES = 8 << 20
 """Bytes of its rows with their padding at most."""
+_PIXEL_SECONDS = 0.8e-6
+"""Seconds in which the default network learns from a pixel, on two cores of 2024."""
+_LONG_EPOCH = 5.0
+"""Seconds from which an epoch of images must pay for its time."""
+_PAYS = 0.005 / 60
+"""The share of the loss of a constant guess that a second of it must gain: half a percent a minute."""
 _OF_TREES = ("trees", "leaves", "forests", "random")
 
 _Epochs = list[tuple[int, dict[str, float]]]
@@ -113,6 +130,8 @@ class Trained:
         compared: Kind of model -> its metric on the validation rows, if several models were tried, else empty.
         blend: The weights of these models and what their blend gains; None if there is none. Only a blend that pays is
             kept, else the model with the smallest metric.
+        limited: Kind of model -> the rounds or epochs after which a limit ended its training while it still improved.
+        left_out: Kind of model -> about how many processor seconds it would take, if that is too long.
     """
 
     model: keras.Model
@@ -123,6 +142,8 @@ class Trained:
     precision: str
     compared: Mapping[str, float] = field(default_factory=dict)
     blend: Choice | None = None
+    limited: Mapping[str, int] = field(default_factory=dict)
+    left_out: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def learned(self) -> Learned | None:
@@ -168,6 +189,7 @@ def train(
         epochs=options.until or training.max_epochs,
         goes_on_to=options.until or training.goes_on_to,
         early_stopping=training.early_stopping,
+        least_gain=_least_gain(built.network, data, training),
         seconds=training.seconds,
         report=options.report,
         on_epoch=options.on_epoch,
@@ -225,19 +247,28 @@ def _train_several(
         compared[kind] = fitted.history[metric][fitted.best_epoch - 1] if loss is None else loss
         tried[kind], epochs_of[kind] = trained, epochs
 
-    for model in (Trees(kind="trees"), auto_network(data.train.counts.weighted_rows)):
+    models: list[ModelConfig] = [Trees(kind="trees"), auto_network(data.train.counts.weighted_rows)]
+    left_out: dict[str, float] = {}
+    if seconds := _import_trees().work_of(data, spec).too_long:
+        left_out["trees"] = seconds
+        _LOG.info("model: trees would take about %.0f s of processor, and are left out", seconds)
+        del models[0]
+    for model in models:
         own = replace(spec, config=spec.config.model_copy(update={"model": model}))
         epochs: _Epochs = []
         try_model(model.kind, train(data, own, strategy, replace(options, on_epoch=_into(epochs))), epochs)
     if (linear := fit_linear(data, spec)) is not None:
         of_epoch = {name: values[0] for name, values in linear.fitted.history.items()}
         try_model("linear", _on_cpu("linear", linear, data), [(1, of_epoch)])
-    if data.folds is not None:  # trees were judged by train rows
+    if data.folds is not None and not left_out:  # trees were judged by train rows
         compared["trees"] = _judged(data, spec, tried["trees"].network)
     best = min(compared, key=lambda kind: compared[kind])
     for number, found in epochs_of[best]:
         options.on_epoch(number, found)
-    kept = replace(tried[best], compared=compared, blend=_weights(data, tried, best, task, loss))
+    fits = {kind: one.fitted for kind, one in tried.items()}
+    limited = {kind: one.epochs for kind, one in fits.items() if kind != best and one.limited}
+    blend = _weights(data, tried, best, task, loss) if len(tried) > 1 else None
+    kept = replace(tried[best], compared=compared, blend=blend, limited=limited, left_out=left_out)
     if kept.blend is None or not kept.blend.pays:
         return kept
     return _of_parts(kept, {kind: tried[kind].parts[kind] for kind in kept.blend.parts}, data, spec)
@@ -281,22 +312,44 @@ def _into(epochs: _Epochs) -> OnEpoch:
 
 def _grow(data: TrainingData, spec: TrainingSpec, options: RunOptions) -> Trained:
     """Grows boosted trees on the CPU, whatever devices there are."""
+    training = spec.config.training
+    epochs = (options.until or training.max_epochs, options.until or training.goes_on_to)
+    grown = _import_trees().grow_trees(data, spec, epochs=epochs, report=options.report, on_epoch=options.on_epoch)
+    return _on_cpu("trees", grown, data)
+
+
+def _import_trees() -> ModuleType:
+    """Returns the module that grows trees, which loads LightGBM."""
     try:
-        from fullpass.trainer.trees.grow_trees import grow_trees
+        from fullpass.trainer.trees import grow_trees
     except OSError as error:
         raise UserError(
             f"model: kind: trees needs LightGBM, which cannot be loaded: {error}. It runs on OpenMP: install libgomp1 "
             "(Debian, Ubuntu), libgomp (Fedora) or libomp (macOS)."
         ) from error
-    training = spec.config.training
-    epochs = (options.until or training.max_epochs, options.until or training.goes_on_to)
-    grown = grow_trees(data, spec, epochs=epochs, report=options.report, on_epoch=options.on_epoch)
-    return _on_cpu("trees", grown, data)
+    return grow_trees
 
 
 def _on_cpu(kind: str, part: TrainedPart, data: TrainingData) -> Trained:
     model, threads = with_preprocessing(part.network.model, data.in_model), usable_cores()
     return Trained(model, part.network, {kind: part}, part.fitted, f"CPU, {threads} threads", "float32")
+
+
+def _least_gain(network: Network, data: TrainingData, training: TrainingConfig) -> float:
+    """Returns how much an epoch of images must lower the validation loss to pay for its time; 0 if it is short.
+
+    The time is counted from pixels, so that the same data trains the same model on any machine.
+    """
+    counts, stopping = data.train.counts, training.early_stopping
+    seconds = counts.weighted_rows * network.pixels * _PIXEL_SECONDS
+    if stopping is None or stopping.patience != "auto" or training.epochs != "auto" or seconds < _LONG_EPOCH:
+        return 0.0
+    shares = counts.class_rows[counts.class_rows > 0] / max(1, counts.class_rows.sum())
+    chance = -float(shares @ np.log(shares)) if len(shares) > 1 else counts.error_unit
+    _LOG.info(
+        "training: an epoch takes about %.0f s on two cores, and should gain %.2g", seconds, chance * seconds * _PAYS
+    )
+    return chance * seconds * _PAYS
 
 
 def _eval_batch(network: Network, batch_size: int, row_bytes: int) -> int:
@@ -330,6 +383,8 @@ def training_record(data: TrainingData, trained: Trained, seconds: Mapping[str, 
         "trees": trained.trees,
         "compared": dict(trained.compared),
         "blend": trained.blend and trained.blend.record(),
+        "limited": dict(trained.limited),
+        "left_out": dict(trained.left_out),
         "folds": 0 if data.folds is None else len(np.unique(data.folds)),
         "epochs": fitted.epochs,
         "best_epoch": fitted.best_epoch,

@@ -47,7 +47,7 @@ _INSTEAD = (("Window", "examples"), ("Blessing", "evaluation"), ("Blessing", "bl
 """Nodes that not every pipeline has, and what they put in the place of another node's output of that name."""
 _OF_TRAINING = (
     *("epochs", "best_epoch", "devices", "examples_per_second", "input_wait", "resumed_at_update", "warm_start"),
-    *("ended_by", "reference", "compared", "rows", "model", "blend"),
+    *("ended_by", "reference", "compared", "rows", "model", "blend", "limited", "left_out"),
 )
 """The entries of training.json that are facts of the run; the others fill a page."""
 

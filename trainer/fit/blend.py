@@ -33,6 +33,8 @@ _NETWORK_SHARE = 0.2
 not the other models."""
 _NETWORK_PRIOR = 60.0
 """The cost of the squared distance from that share, in rows."""
+_TELLING = 2_000
+"""Rows from which a gain within chance is too small to be worth several models; fewer rows can prove hardly any."""
 _LEAST = 0.05
 """A model of less weight is left out."""
 
@@ -60,8 +62,9 @@ class Choice:
 
     @property
     def pays(self) -> bool:
-        """Whether several models have weight, and their blend is not worse than the best one beyond chance."""
-        return len(self.parts) > 1 and self.gain > -self.reach
+        """Whether several models have weight, and the blend beats the best one, on many rows beyond chance."""
+        least = self.reach if self.rows >= _TELLING else 0.0
+        return len(self.parts) > 1 and self.gain > least
 
     def record(self) -> dict[str, Any]:
         """Returns the entry `blend` of training.json."""

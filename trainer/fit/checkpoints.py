@@ -121,6 +121,7 @@ class TrainingState:
         history: One value per completed epoch, by metric.
         best: The smallest monitored value; infinite before the first epoch is completed.
         best_epoch: The epoch of that value, from 1; 0 before.
+        paid: The smallest monitored value when an epoch last paid for its time; infinite before.
         stale: The completed epochs since the last improvement, or since the last reduction of the learning rate.
         restarts: The epochs, from 1, after which the learning rate was reduced.
         seconds: The total seconds of training, summed over interrupted runs.
@@ -134,6 +135,7 @@ class TrainingState:
     history: dict[str, list[float]] = field(default_factory=dict)
     best: float = math.inf
     best_epoch: int = 0
+    paid: float = math.inf
     stale: int = 0
     restarts: list[int] = field(default_factory=list)
     seconds: float = 0.0

@@ -37,6 +37,8 @@ _FIRST_CALL = 20
 """Updates of the first call, whose duration is unknown."""
 _LONGEST_CALL = 2000
 """Updates of a call at most, whatever they take: a stop signal waits for its end."""
+_HURRIED_PATIENCE = 2
+"""Epochs that do not pay for their time after which the learning rate falls, once, and then training ends."""
 _MAX_NAMES = 10
 """Features that an error names at most."""
 _DIVERGED = "so training diverged: lower training.learning_rate, or set training.clip_norm (1.0, say)."
@@ -74,6 +76,11 @@ class Fitted:
         """The number of epochs that were run."""
         return len(self.history["loss"])
 
+    @property
+    def limited(self) -> bool:
+        """Whether a limit ended the training while it still improved."""
+        return self.ended_by != "early_stopping" and self.best_epoch == self.epochs > 1
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
@@ -81,6 +88,7 @@ class Fit:
 
     Attributes:
         early_stopping: When to stop early; None never stops early.
+        least_gain: How much an epoch must lower the validation loss to pay for its time; 0 if any gain pays.
         goes_on_to: The number of epochs up to which training goes on after `epochs` until it stops early.
         seconds: The seconds after which to stop; None sets no limit.
         steps_per_call: The updates per call on the device; None takes as many as run in about half a second.
@@ -93,6 +101,7 @@ class Fit:
     early_stopping: EarlyStopping | None
     report: Report
     on_epoch: OnEpoch
+    least_gain: float = 0.0
     goes_on_to: int = 0
     seconds: float | None = None
     steps_per_call: int | None = None
@@ -223,9 +232,11 @@ class _Run:
                 )
         monitored = found[f"val_{fit.steps.monitor}"]
         if monitored < state.best - (fit.early_stopping.min_delta if fit.early_stopping else 0.0):
-            state.best, state.best_epoch, state.stale = monitored, state.epoch + 1, 0
+            state.best, state.best_epoch = monitored, state.epoch + 1
             for kept, weight in zip(self._best, self._model.get_weights(), strict=True):
                 kept.assign(weight)
+        if state.paid - state.best > fit.least_gain * (state.stale + 1):
+            state.paid, state.stale = state.best, 0
         else:
             state.stale += 1
             self._reduce_on_plateau()
@@ -237,7 +248,12 @@ class _Run:
     def _reduce_on_plateau(self) -> None:
         """Restores the best weights and reduces the learning rate, if schedule and patience require it."""
         rate, state = self._steps.rate, self._state
-        if rate is not None and len(state.restarts) < rate.max_reductions and self._stopped_early():
+        most = rate.max_reductions if rate is not None else 0
+        if (
+            rate is not None
+            and len(state.restarts) < (min(most, 1) if self._fit.least_gain else most)
+            and self._stopped_early()
+        ):
             state.restarts.append(state.epoch + 1)
             state.stale = 0
             rate.reduce(len(state.restarts))
@@ -245,7 +261,9 @@ class _Run:
 
     def _stopped_early(self) -> bool:
         stopping, state = self._fit.early_stopping, self._state
-        return stopping is not None and state.best_epoch > 0 and state.stale >= stopping.patience
+        if stopping is None or state.best_epoch == 0:
+            return False
+        return state.stale >= (_HURRIED_PATIENCE if self._fit.least_gain else stopping.usual_patience)
 
     def _out_of_time(self) -> bool:
         limit = self._fit.seconds

@@ -76,7 +76,21 @@ def epochs_words(record: Mapping[str, Any]) -> str:
 
 
 def ended_words(record: Mapping[str, Any]) -> str:
-    """Returns what ended a training, and what to raise if it was a limit; "" if it made its epochs."""
+    """Returns what ended a training, and what to raise if it was a limit; "" if it made its epochs.
+
+    Example:
+        >>> tried = {"epochs": 20, "best_epoch": 15, "ended_by": "early_stopping"}
+        >>> ended_words(tried | {"limited": {"trees": 300}})
+        'ended by early stopping; trees: the last of 300 epochs is the best: raise training.epochs or time'
+    """
+    others = [
+        f"{kind}: the last of {epochs:,} epochs is the best: raise training.epochs or time"
+        for kind, epochs in (record.get("limited") or {}).items()
+    ]
+    return "; ".join(filter(None, [_ended(record), *others]))
+
+
+def _ended(record: Mapping[str, Any]) -> str:
     last_is_best = record["best_epoch"] == record["epochs"] > 1
     if record["ended_by"] == "time":
         return f"ended by training.time{', the last epoch is the best: raise it' if last_is_best else ''}"
@@ -100,6 +114,7 @@ def tried_words(record: Mapping[str, Any]) -> str:
     kept, *others = [f"{kind} {value:.4g}" for kind, value in tried]
     monitor = f"{(record.get('model') or {}).get('monitor', 'the smallest loss')} of the {chosen_on(record)} split"
     blend = record.get("blend")
+    others += [f"{kind} is left out: about {s:.0f} s" for kind, s in (record.get("left_out") or {}).items()]
     kind, value = kept.rsplit(" ", 1)
     if not blend:
         return "; ".join([f"{kind}, by {monitor}: {value}", *others])

@@ -10,6 +10,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+_BLOCK = 32
+"""The most leaves of a block. A tree of more becomes several: a product of all its decisions and leaves, most of which
+have nothing to do with each other, would grow with their square."""
 _WORD = 32
 """Bits of a word of a set of ids; `_WORD_BITS` is its logarithm."""
 _LARGEST = float(np.finfo(np.float32).max)
@@ -25,25 +28,30 @@ _MAX_ID = 2.0**30
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """Decisions and leaves of trees. All trees are padded to the numbers of decisions and leaves of the largest tree.
+    """Decisions and leaves of trees, as blocks of up to 32 leaves of a tree, with all decisions on the paths to them.
+
+    All blocks are padded to the numbers of decisions and leaves of the largest one. A row has a leaf in one of the
+    blocks of a tree, and adds nothing in the others.
 
     A row goes left at a decision if its number is not larger than the threshold, if its id is in the set, or, for a
     missing number, if `missing_left` is set. Its leaf is the one whose path goes left exactly where the row does, which
     is where `path @ left == turns`; `left` is 1 for decisions at which the row goes left, else 0.
 
     Attributes:
-        column: The column that a decision reads, int32 [trees, decisions].
-        threshold: The largest number that goes left, float32 [trees, decisions].
-        missing_left: Whether a missing number goes left, bool [trees, decisions].
-        in_set: The index of the set of ids, int32 [trees, decisions]; -1 if a decision reads a number.
+        column: The column that a decision reads, int32 [blocks, decisions].
+        threshold: The largest number that goes left, float32 [blocks, decisions].
+        missing_left: Whether a missing number goes left, bool [blocks, decisions].
+        in_set: The index of the set of ids, int32 [blocks, decisions]; -1 if a decision reads a number.
         set_start: Where each set begins in `words`, int32 [sets].
         set_words: The number of words of each set, int32 [sets].
         words: The ids of all sets as bits, the lowest first, int32 [words].
-        path: 1 where the path to the leaf goes left, -1 where it goes right, else 0; float32 [trees, leaves,
+        path: 1 where the path to the leaf goes left, -1 where it goes right, else 0; float32 [blocks, leaves,
             decisions].
-        turns: The number of decisions at which the path to the leaf goes left, float32 [trees, leaves]; -1 for padding.
-        value: The value that the leaf adds to the output, float32 [trees, leaves].
-        outputs: The number of columns of the output; the trees contribute to them in turn.
+        turns: The number of decisions at which the path to the leaf goes left, float32 [blocks, leaves]; -1 for
+            padding.
+        value: The value that the leaf adds to the output, float32 [blocks, leaves].
+        outputs: The number of columns of the output; the blocks contribute to them in turn.
+        trees: The number of trees.
     """
 
     column: np.ndarray
@@ -57,11 +65,7 @@ class Forest:
     turns: np.ndarray
     value: np.ndarray
     outputs: int
-
-    @property
-    def trees(self) -> int:
-        """The number of trees."""
-        return len(self.value)
+    trees: int
 
     @property
     def leaves(self) -> int:
@@ -69,7 +73,7 @@ class Forest:
         return int((self.turns >= 0).sum())
 
     def decisions(self, columns: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns what each decision compares, int32, and the largest value that goes left, float32 [trees, decisions].
+        """Returns what each decision compares, int32, and the most that goes left, float32 [blocks, decisions].
 
         A decision takes only one comparison: missing numbers are -inf in a first copy of the columns and inf in a
         second copy, and the results of the sets, 0 or 1, follow.
@@ -95,15 +99,24 @@ def forest_of(
     Values that train does not contain go where most rows go: a missing number if train has none, and the ids in
     `never_seen`.
     """
+    outputs = max(len(dumps), dumps[0]["num_tree_per_iteration"])
     of_boosters = [
         [_Tree(info["tree_structure"], info.get("share", 1.0)) for info in dump["tree_info"]] for dump in dumps
     ]
-    trees = [tree for round_ in zip_longest(*of_boosters, fillvalue=_Tree({"leaf_value": 0.0})) for tree in round_]
+    in_turn = [tree for round_ in zip_longest(*of_boosters, fillvalue=_Tree({"leaf_value": 0.0})) for tree in round_]
+    trees = [
+        block
+        for at in range(0, len(in_turn), outputs)
+        for of_round in zip_longest(
+            *(tree.blocks() for tree in in_turn[at : at + outputs]), fillvalue=_Tree({"leaf_value": 0.0})
+        )
+        for block in of_round
+    ]
     leaves = max(len(tree.values) for tree in trees)
-    shape = (len(trees), leaves - 1)
+    shape = (len(trees), max(len(tree.decisions) for tree in trees))
     column, in_set = np.zeros(shape, np.int32), np.full(shape, -1, np.int32)
     threshold, missing_left = np.zeros(shape, np.float32), np.zeros(shape, bool)
-    path = np.zeros((len(trees), leaves, leaves - 1), np.float32)
+    path = np.zeros((len(trees), leaves, shape[1]), np.float32)
     turns, value = np.full((len(trees), leaves), _PADDING, np.float32), np.zeros((len(trees), leaves), np.float32)
     sets: list[np.ndarray] = []
     for t, tree in enumerate(trees):
@@ -125,27 +138,40 @@ def forest_of(
     lengths = np.array([len(bits) for bits in sets], np.int32)
     starts = (np.cumsum(lengths) - lengths).astype(np.int32)
     words = np.concatenate([*sets, np.zeros(1, np.int32)])
-    outputs = max(len(dumps), dumps[0]["num_tree_per_iteration"])
-    return Forest(column, threshold, missing_left, in_set, starts, lengths, words, path, turns, value, outputs)
+    count = sum(map(len, of_boosters))
+    return Forest(column, threshold, missing_left, in_set, starts, lengths, words, path, turns, value, outputs, count)
 
 
 @dataclass
 class _Tree:
-    """A tree as lists: its decisions, and per leaf its value and the path to it, (decision, whether it goes left).
+    """A tree, or a block of it, as lists: decisions, and per leaf its value and path, (decision, whether it goes left).
 
-    `share` is the factor of the values.
+    `share` is the factor of the values; a block has no `root`.
     """
 
-    root: Mapping[str, Any]
+    root: Mapping[str, Any] | None = None
     share: float = 1.0
     decisions: list[Mapping[str, Any]] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
     ways: list[tuple[tuple[int, bool], ...]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for node, way in _walk(self.root, self.decisions):
-            self.values.append(self.share * node["leaf_value"])
-            self.ways.append(way)
+        if self.root is not None:
+            for node, way in _walk(self.root, self.decisions):
+                self.values.append(self.share * node["leaf_value"])
+                self.ways.append(way)
+
+    def blocks(self) -> "list[_Tree]":
+        """Returns the tree in as few blocks of neighboring leaves as it takes, of nearly equal size."""
+        count = -(-len(self.values) // _BLOCK)
+        size = -(-len(self.values) // count)
+        return [self] if count == 1 else [self._block(at, at + size) for at in range(0, len(self.values), size)]
+
+    def _block(self, start: int, end: int) -> "_Tree":
+        ways = self.ways[start:end]
+        new = {old: number for number, old in enumerate(sorted({decision for way in ways for decision, _ in way}))}
+        moved = [tuple((new[decision], left) for decision, left in way) for way in ways]
+        return _Tree(None, self.share, [self.decisions[old] for old in new], self.values[start:end], moved)
 
 
 def _walk(
@@ -253,7 +279,7 @@ class ForestLayer(keras.layers.Layer):
         seen = tf.reshape(tf.gather(tf.concat(known, 0), self._tensor("source")), shape)
         left = tf.cast(seen <= self._tensor("threshold"), tf.float32)
         on_leaf = tf.cast(tf.matmul(self._tensor("path"), left) == self._tensor("turns"), tf.float32)
-        # Each tree has exactly one active leaf per row, so this product is exact.
+        # Each block has one active leaf per row at most, so this product is exact.
         of_trees = tf.cast(tf.matmul(self._tensor("value"), on_leaf), tf.float64)
         by_round = tf.reshape(of_trees, [-1, self.forest.outputs, shape[2]])
         return tf.cast(tf.transpose(tf.reduce_sum(by_round, axis=0)), tf.float32)

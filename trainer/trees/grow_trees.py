@@ -28,20 +28,19 @@ from fullpass.trainer.models.model_inputs import apply_model, keras_inputs, mode
 from fullpass.trainer.models.tasks import headed, logit_names, target_unit, targets_of
 from fullpass.trainer.models.weight_semantics import Network
 from fullpass.trainer.trees.forest import ForestLayer, forest_of, mean_of
+from fullpass.trainer.trees.growth import Choice, Work
 from fullpass.trainer.trees.rounds import (
-    CATEGORIES,
     ROUNDS,
     Judge,
     Rounds,
     booster_parameters,
     boosters_at_once,
-    choose_categories,
     choose_thresholds,
     ignore,
     regrow,
     threads_for,
 )
-from fullpass.trainer.trees.text_scores import MAX_SCORES, id_rows, learn_scores
+from fullpass.trainer.trees.text_scores import COMPONENTS, MAX_SCORES, id_rows, learn_scores
 from fullpass.trainer.trees.tree_columns import columns_model, scored_inputs, tree_columns
 from fullpass.trainer.trees.tree_rows import BinnedRows, bin_rows, check_memory, find_bins
 
@@ -49,13 +48,11 @@ _LOG = logging.getLogger(__name__)
 _FEW_IDS = 50
 """The most ids of a feature for which it does not matter how categories are smoothed."""
 _AGAIN_ROWS = 100_000
-"""The most train rows with which trees grow again, which takes as long as the first time for each seed."""
-_FURTHER = 10
-"""All further growth takes up to this many times as long as the first."""
+"""The most train rows with which trees grow again."""
 _AGAIN = 3
 """How many times trees grow again at most."""
-_AGAIN_TREES = 1_500
-"""The most trees of all that grew again, because a prediction follows each."""
+_AGAIN_LEAVES = 46_500
+"""The most leaves of all trees that grew again, as of 1,500 trees, because a prediction looks through them."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +137,7 @@ def grow_trees(
     threads = threads_for(data.train.counts.weighted_rows, columns.width)
     at_once = boosters_at_once(threads)
     settings = booster_parameters(_trees(spec), training, label.task, len(data.statistics.names), threads)
+    work = _work(data, spec, columns.width)
 
     def read(batch: Batch, _: np.ndarray) -> np.ndarray:
         return apply_model(reader, batch[0], training=False).numpy()
@@ -176,24 +174,23 @@ def grow_trees(
             return Rounds(own, train, validation, judge, growers, folds)
 
         many = any(item.output.kind == "ids" and item.size > _FEW_IDS for item in inputs.values())
-        categories = choose_categories(rounds_of, at_once, stops) if many else CATEGORIES[0]
-        own_validation, limit = data.validation is not data.evaluation, training.seconds
-        pays = (own_validation or folds is not None) and len(train.weight) <= _AGAIN_ROWS
-        best = rounds_of(categories)
-
-        def run_random() -> tuple[Rounds, Fitted] | None:
-            if not pays or (limit is not None and _FURTHER * watched.result().seconds > limit):
-                return None
-            rounds = rounds_of({**categories, "extra_trees": True})
-            return rounds, rounds.run(epochs, report, ignore, stops)
-
-        with ThreadPoolExecutor(at_once if limit is None else 1) as runs:
-            watched = runs.submit(best.run, epochs, report, on_epoch, stops)
-            random = runs.submit(run_random).result()
-        kept, fitted, pays = [best], watched.result(), random is not None
-        if random is not None:
-            kept = choose_thresholds(best, random[0])
-            fitted = random[1] if kept == [random[0]] else fitted
+        choice = Choice(_trees(spec), work, rounds_of, at_once, stops, epochs[0])
+        best = choice.run(categories=many)
+        leaves = choice.chosen["num_leaves"]
+        if training.epochs == "auto":
+            epochs = (min(epochs[0], work.most_epochs(leaves)), min(epochs[1], work.most_epochs(leaves)))
+        fitted = best.run(epochs, report, on_epoch, stops)
+        first_work = work.of(leaves, ROUNDS * fitted.epochs)
+        left = work.budget - choice.spent - first_work
+        own_validation = data.validation is not data.evaluation
+        again_pays = (own_validation or folds is not None) and len(train.weight) <= _AGAIN_ROWS
+        kept = [best]
+        if again_pays and 2 * first_work <= left:
+            random = rounds_of({**choice.chosen, "extra_trees": True})
+            of_random = random.run(epochs, report, ignore, stops)
+            left -= work.of(leaves, ROUNDS * of_random.epochs)
+            kept = choose_thresholds(best, random)
+            fitted = of_random if kept == [random] else fitted
         loss = kept[0].loss_of(kept)
 
     def regrown(rows: BinnedRows, times: int) -> Grown:
@@ -216,12 +213,31 @@ def grow_trees(
         output = judge.head(np.mean([rounds.logits for rounds in kept], axis=0, dtype=np.float32)).numpy()
         first = replace(regrown(train, 1), forests=0, random=0, held=output)
 
+    growing = sum(work.of(leaves, ROUNDS * one.best_epoch) for one in kept)
+    times = min(_AGAIN, max(1, _AGAIN_LEAVES // first.leaves), int(left / growing)) if again_pays else 0
+
     def again() -> Grown:
         splits = [of_train, of_validation] if own_validation else [of_train]
         rows = bin_rows(splits, unit.targets, bins, unseen=columns.unseen, factors=factors)
-        return regrown(rows, min(_AGAIN, max(1, _AGAIN_TREES // first.trees)))
+        return regrown(rows, times)
 
-    return replace(first, again=again) if pays else first
+    return replace(first, again=again) if times > 0 else first
+
+
+def work_of(data: TrainingData, spec: TrainingSpec) -> Work:
+    """Returns what the growth of trees costs, from the inputs alone: no column is read."""
+    inputs = model_inputs(transformed_outputs(spec.preprocessing, spec.tft_output), spec.tft_output)
+    outputs, scored = len(data.statistics.names), scored_inputs(inputs)
+    single = sum(item.output.kind == "ids" and not item.output.multi for item in inputs.values())
+    lists = sum(item.size for item in inputs.values() if item.output.multi and item not in scored)
+    numbers = sum(item.width for item in inputs.values() if item.output.kind != "ids")
+    return _work(data, spec, single + lists + numbers + len(scored) * (min(MAX_SCORES, max(1, outputs)) + COMPONENTS))
+
+
+def _work(data: TrainingData, spec: TrainingSpec, columns: int) -> Work:
+    names = logit_names(spec.preprocessing.label.task, data.statistics.names, spec.config.training.loss)
+    rows = data.train.counts.weighted_rows * (1 if data.folds is None else len(np.unique(data.folds)) - 1)
+    return Work(rows, columns, len(names), spec.config.training.seconds)
 
 
 def _trees(spec: TrainingSpec) -> Trees:

@@ -4,7 +4,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -27,17 +27,8 @@ from fullpass.trainer.trees.tree_rows import BinnedRows
 _LOG = logging.getLogger(__name__)
 _MIN_OUTPUT = 1e-15
 """Probabilities and counts are at least this, so that their logarithm is finite."""
-CATEGORIES: Sequence[Mapping[str, float]] = (
-    {"cat_smooth": 5.0, "cat_l2": 1.0, "min_data_per_group": 20},
-    {"cat_smooth": 50.0, "cat_l2": 10.0, "min_data_per_group": 20},
-    {"cat_smooth": 200.0, "cat_l2": 30.0, "min_data_per_group": 20},
-)
-"""How much categories with few rows are drawn to the mean: little, which is usually best, to much. No value suits all
-data (docs/decisions/trees.md), LightGBM's defaults neither."""
 _CELLS_OF_THREAD = 500_000
 """Minimum numbers (rows times columns) per thread: with fewer, threads wait for each other longer than they work."""
-_TRIED = (5, 5)
-"""Epochs, and epochs at most, of each entry of CATEGORIES that is tried: fifty rounds rank them."""
 ROUNDS = 10
 """Rounds per epoch; each round grows one tree per column of the output."""
 _MAX_MEASURED = 100_000
@@ -57,16 +48,15 @@ def boosters_at_once(threads: int) -> int:
 def booster_parameters(
     model: Trees, training: TrainingConfig, task: Task, classes: int, threads: int
 ) -> list[dict[str, Any]]:
-    """Returns the parameters of each booster; `loss: quantile` has one per level, all else one."""
+    """Returns the parameters of each booster; `loss: quantile` has one per level, all else one.
+
+    Those that `growth` chooses are not among them.
+    """
     common = {
-        "num_leaves": model.leaves,
-        "learning_rate": model.learning_rate,
-        "min_data_in_leaf": model.min_rows,
         "bagging_fraction": model.row_share,
         "bagging_freq": 1,
         "feature_fraction": model.feature_share,
         "lambda_l2": model.l2,
-        **CATEGORIES[0],
         "metric": "None",
         "seed": training.seed,
         "deterministic": True,
@@ -87,27 +77,6 @@ def booster_parameters(
 
 def ignore(*_: object) -> None:
     """Takes the reports of rounds that nobody watches."""
-
-
-def choose_categories(
-    rounds_of: Callable[[Mapping[str, float]], "Rounds"], at_once: int, stops: Sequence[int]
-) -> Mapping[str, float]:
-    """Returns those of CATEGORIES with which fifty rounds come closest to the labels of the validation rows.
-
-    Args:
-        rounds_of: Returns boosters with these parameters that have not grown yet.
-        at_once: How many of CATEGORIES are tried at the same time.
-    """
-
-    def loss_with(categories: Mapping[str, float]) -> float:
-        rounds = rounds_of(categories)
-        return min(rounds.run(_TRIED, ignore, ignore, stops).history[f"val_{rounds.judge.monitor}"])
-
-    with ThreadPoolExecutor(at_once) as threads:
-        losses = list(threads.map(loss_with, CATEGORIES))
-    chosen = CATEGORIES[int(np.argmin(losses))]
-    _LOG.info("trees: losses of %s; categories have the parameters %s", losses, chosen)
-    return chosen
 
 
 def choose_thresholds(best: "Rounds", random: "Rounds") -> list["Rounds"]:
@@ -186,6 +155,11 @@ class Judge:
         given = (rows.label[::step], logits[::step].astype(np.float32), rows.weight[::step])
         return {name: value.numpy() for name, value in self._graph(*map(tf.constant, given)).items()}
 
+    def row_losses(self, rows: BinnedRows, logits: np.ndarray) -> np.ndarray:
+        """Returns the weighted loss of each row, float64 [rows]."""
+        found = self.loss(tf.constant(rows.label), self.head(tf.constant(logits.astype(np.float32))))
+        return found.numpy().astype(np.float64) * rows.weight
+
     @cached_property
     def _graph(self) -> Callable[..., dict[str, tf.Tensor]]:
         return tf.function(self._sums_of, autograph=False, reduce_retracing=True)
@@ -203,6 +177,8 @@ class Rounds:
         folds: The fold of each train row, int [rows], or None. With folds the train rows are the validation rows too:
             boosters grow for each fold on the rows of the others, and are judged by its own.
         best_epoch: The epoch with the lowest validation loss so far, counted from 1; 0 before the first.
+        best_loss: The validation loss of that epoch.
+        seconds: The seconds of all epochs.
         logits: The sums of leaf values of the validation rows after that epoch, float64 [rows, columns].
     """
 
@@ -213,10 +189,14 @@ class Rounds:
     growers: Executor
     folds: np.ndarray | None = None
     best_epoch: int = 0
+    best_loss: float = math.inf
+    seconds: float = 0.0
     logits: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     _history: dict[str, list[float]] = field(default_factory=dict)
     _grown: list[list[int]] = field(default_factory=list)
     """The number of rounds with trees of each booster, after each epoch; in some rounds no tree may grow."""
+    _full: bool = False
+    """Whether no tree could grow in the last epoch."""
 
     def __post_init__(self) -> None:
         pairs = [(self.train.dataset, self.validation.dataset)]
@@ -234,8 +214,24 @@ class Rounds:
         booster = lightgbm.Booster(dict(settings), learned)
         return booster.add_valid(judging, "validation")
 
+    @property
+    def epochs(self) -> int:
+        """The number of epochs that have grown."""
+        return len(self._grown)
+
+    def loss_after(self, epochs: int, stops: Sequence[int]) -> float:
+        """Grows up to a number of epochs, and returns the smallest loss on the validation rows."""
+        self.run((epochs, epochs), ignore, ignore, stops)
+        return self.best_loss
+
+    def row_losses(self) -> np.ndarray:
+        """Returns the loss of each validation row after the best epoch, float64 [rows]."""
+        return self.judge.row_losses(self.validation, self.logits)
+
     def run(self, epochs: tuple[int, int], report: Report, on_epoch: OnEpoch, stops: Sequence[int]) -> Fitted:
-        """Grows trees until the validation rows no longer improves, all epochs are done, or the time limit is reached.
+        """Grows trees until the validation rows no longer improve, all epochs are done, or the time limit is reached.
+
+        Boosters that have grown already grow on.
 
         Args:
             epochs: The number of epochs, of ten rounds each, and that up to which growth goes on until it stops early.
@@ -246,29 +242,37 @@ class Rounds:
             StoppedError: This process received a stop signal.
         """
         began, training = time.monotonic(), self.judge.training
-        stopping, limit = training.early_stopping, training.seconds
+        limit = training.seconds
         ends_at = None if limit is None else time.time() + limit
-        best, ended_by = math.inf, "epochs"
-        for epoch in range(1, epochs[1] + 1):
-            started = time.monotonic()
-            full = self._grow(stops)
-            logits = self._logits(train=False)
-            found = self._measure(logits) | {"step_ms": 1000 * (time.monotonic() - started) / ROUNDS}
-            for name, value in found.items():
-                self._history.setdefault(name, []).append(value)
-            on_epoch(epoch, found)
-            most = ROUNDS * epochs[epoch > epochs[0]]
-            report(epoch * ROUNDS, most, "rounds", f"trees, at most {most:,} rounds", ends_at)
-            judged = found[f"val_{self.judge.monitor}"]
-            if judged < best - (stopping.min_delta if stopping else 0.0):
-                best, self.best_epoch, self.logits = judged, epoch, logits
-            if full or (stopping is not None and epoch - self.best_epoch >= stopping.patience):
-                ended_by = "early_stopping"
-                break
-            if limit is not None and time.monotonic() - began >= limit:
+        for epoch in range(1, self.epochs + 1):
+            on_epoch(epoch, {name: values[epoch - 1] for name, values in self._history.items()})
+        ended_by = "epochs"
+        while self.epochs < epochs[1] and not self._stopped_early():
+            self._grow_epoch(on_epoch, stops)
+            most = ROUNDS * epochs[self.epochs > epochs[0]]
+            report(self.epochs * ROUNDS, most, "rounds", f"trees, at most {most:,} rounds", ends_at)
+            if limit is not None and time.monotonic() - began >= limit and not self._stopped_early():
                 ended_by = "time"
                 break
-        return Fitted(self._history, self.best_epoch, time.monotonic() - began, ended_by=ended_by)
+        self.seconds += time.monotonic() - began
+        ended_by = "early_stopping" if self._stopped_early() else ended_by
+        return Fitted(self._history, self.best_epoch, self.seconds, ended_by=ended_by)
+
+    def _stopped_early(self) -> bool:
+        stopping = self.judge.training.early_stopping
+        return self._full or (stopping is not None and self.epochs - self.best_epoch >= stopping.usual_patience)
+
+    def _grow_epoch(self, on_epoch: OnEpoch, stops: Sequence[int]) -> None:
+        started, stopping = time.monotonic(), self.judge.training.early_stopping
+        self._full = self._grow(stops)
+        logits = self._logits(train=False)
+        found = self._measure(logits) | {"step_ms": 1000 * (time.monotonic() - started) / ROUNDS}
+        for name, value in found.items():
+            self._history.setdefault(name, []).append(value)
+        on_epoch(self.epochs, found)
+        judged = found[f"val_{self.judge.monitor}"]
+        if judged < self.best_loss - (stopping.min_delta if stopping else 0.0):
+            self.best_loss, self.best_epoch, self.logits = judged, self.epochs, logits
 
     def loss_of(self, members: Sequence["Rounds"]) -> float:
         """Returns the metric that growth watches, of the mean of boosters that have grown, on the validation rows."""

@@ -138,7 +138,7 @@ def scripted(losses):
     return model, batches(rows, zeros, np.ones(4, "float32"), 4), move
 
 
-def run_scripted(losses, patience, epochs=None, min_delta=0.0):
+def run_scripted(losses, patience, epochs=None, min_delta=0.0, **options):
     model, rows, move = scripted(losses)
     stopping = None if patience is None else EarlyStopping(patience=patience, min_delta=min_delta)
     fitted = fit(
@@ -150,6 +150,7 @@ def run_scripted(losses, patience, epochs=None, min_delta=0.0):
         early_stopping=stopping,
         task="regression",
         on_epoch=move,
+        **options,
     )
     return fitted, float(model.get_weights()[0][0, 0])
 
@@ -169,6 +170,14 @@ def test_without_early_stopping_all_epochs_run_and_the_best_is_kept_all_the_same
 def test_a_small_improvement_does_not_count():
     fitted, _ = run_scripted([5, 4.95, 4.9, 4.85, 1], patience=2, min_delta=0.2)
     assert (fitted.epochs, fitted.best_epoch) == (3, 1)
+
+
+def test_epochs_that_gain_too_little_for_their_time_end_training_and_the_best_is_kept():
+    """0.1 and then 0.9 in two epochs are less than 0.5 an epoch; 1.2 in two epochs pay."""
+    fitted, kept = run_scripted([5, 4, 3.9, 3.1, 1], patience="auto", least_gain=0.5)
+    assert (fitted.epochs, fitted.best_epoch, fitted.ended_by, kept) == (4, 4, "early_stopping", pytest.approx(3.1))
+    fitted, _ = run_scripted([5, 4, 3.9, 2.8, 2.7, 2.6, 1], patience="auto", least_gain=0.5)
+    assert (fitted.epochs, fitted.best_epoch) == (6, 6)
 
 
 def test_on_a_plateau_training_goes_back_to_the_best_weights_and_the_rate_falls_twice():

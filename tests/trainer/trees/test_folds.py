@@ -12,6 +12,7 @@ from fullpass.trainer.export.eval_scores import read_scores
 from fullpass.trainer.fit.sampled_rows import sample_rows
 from fullpass.trainer.linear.fit_linear import fit_linear
 from fullpass.trainer.run_fn import run_fn
+from fullpass.trainer.trees import growth
 from fullpass.trainer.trees.folds import FOLDS, assign, folds_of
 from fullpass.trainer.trees.grow_trees import grow_trees
 from tests.trainer.conftest import planted_rows, prepare_by_hand, to_examples, training_of
@@ -34,6 +35,7 @@ def in_order(split) -> tuple[np.ndarray, np.ndarray]:
 
 
 def grown(data, spec, epochs: int, **settings):
+    settings = {"leaves": 31, "min_rows": 10, "learning_rate": 0.05} | settings
     own = replace(spec, config=spec.config.model_copy(update={"model": Trees(kind="trees", **settings)}))
     return grow_trees(data, own, epochs=(epochs, epochs), report=lambda *_: None, on_epoch=lambda *_: None)
 
@@ -80,9 +82,10 @@ def test_the_linear_model_of_a_row_is_a_ridge_on_the_rows_of_other_folds(planted
         np.testing.assert_allclose(held[own, 0], mean + (x[own] - center) @ weights, rtol=1e-4)
 
 
-def test_trees_of_a_row_are_those_that_lightgbm_grows_on_the_rows_of_other_folds(planted):
+def test_trees_of_a_row_are_those_that_lightgbm_grows_on_the_rows_of_other_folds(planted, monkeypatch):
     """Few rows, all of which have the bins; a number on the border of two may as float32 be on the other side."""
-    data, spec, _ = with_folds(planted("regression").of(*NUMBERS), time="1s")  # too short for random thresholds
+    monkeypatch.setattr(growth, "BUDGET", 1.0)  # too little for random thresholds
+    data, spec, _ = with_folds(planted("regression").of(*NUMBERS))
     found = grown(data, spec, 2)
     x, labels = in_order(data.train.split)
     x = np.delete(np.where(x[:, [2]] > 0.5, np.where(np.arange(5) == 1, np.nan, x), x), 2, axis=1)
@@ -113,11 +116,12 @@ def test_trees_of_a_row_are_those_that_lightgbm_grows_on_the_rows_of_other_folds
     assert found.loss == pytest.approx(error, rel=1e-3) and found.forests == 0
 
 
-def test_no_row_is_judged_by_a_model_that_learned_from_it(tmp_path):
+def test_no_row_is_judged_by_a_model_that_learned_from_it(tmp_path, monkeypatch):
     """Labels are coins, and x tells each row apart, so that trees know the labels of the rows that they learned."""
     random = np.random.default_rng(5)
     rows = [{**row, "likes": "yes" if random.random() < 0.5 else "no"} for row in planted_rows(300, 1)]
-    data, spec, _ = with_folds(prepare_by_hand(tmp_path, "binary", rows, planted_rows(50, 2)).of("x"), time="1s")
+    monkeypatch.setattr(growth, "BUDGET", 1.0)
+    data, spec, _ = with_folds(prepare_by_hand(tmp_path, "binary", rows, planted_rows(50, 2)).of("x"))
     known = sample_rows(data.train.split, None, 1000)
     order, trees = data.train.split.sampled_numbers(1000), grown(data, spec, 6, learning_rate=0.5, min_rows=1)
     for held in (trees.held, fit_linear(data, spec).held):

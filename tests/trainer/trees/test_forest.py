@@ -38,14 +38,17 @@ def own_answers(booster: lightgbm.Booster, columns: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("objective", ["regression", "binary", "multiclass"])
-def test_trees_answer_as_lightgbm_does(objective):
+@pytest.mark.parametrize(
+    ("objective", "leaves"),
+    [("regression", 15), ("binary", 15), ("multiclass", 15), ("regression", 100), ("multiclass", 70)],
+)
+def test_trees_answer_as_lightgbm_does(objective, leaves):
+    """Trees of more than 32 leaves are in several blocks."""
     columns = drawn_columns()
     truth = target(columns)
     label = {"regression": truth, "binary": truth > 1, "multiclass": np.digitize(truth, [0, 2])}[objective]
-    booster = grown(
-        columns, label.astype(float), objective=objective, **({"num_class": 3} if objective == "multiclass" else {})
-    )
+    classes = {"num_class": 3} if objective == "multiclass" else {}
+    booster = grown(columns, label.astype(float), objective=objective, num_leaves=leaves, **classes)
     queries = columns.copy()
     queries[:400, CODE] = np.arange(400)  # includes a hundred ids that training never saw
     queries[400, CODE] = 1e9

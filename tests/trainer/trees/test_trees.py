@@ -33,7 +33,8 @@ from fullpass.trainer.fit.warm_start import find_base, read_base
 from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.run_fn import run_fn
 from fullpass.trainer.train import Trained, final, train
-from fullpass.trainer.trees import rounds, tree_rows
+from fullpass.trainer.trees import growth, rounds, tree_rows
+from fullpass.trainer.trees.growth import CATEGORIES, Choice, Work
 from fullpass.trainer.trees.rounds import Judge, Rounds, booster_parameters
 from tests import REPOSITORY, warm_process
 from tests.trainer.conftest import CLASSES, LABELS, planted_rows, prepare_by_hand, to_examples, training_of
@@ -373,6 +374,7 @@ def rounds_on(columns: np.ndarray, label: np.ndarray, categories: list[int]) -> 
     """Returns a function of parameters that returns boosters on four fifths of rows, with the others for validation."""
     train = np.arange(len(label)) % 5 > 0
     (common,) = booster_parameters(Trees(kind="trees"), TrainingConfig(), "regression", 0, 1)
+    common |= {"num_leaves": 31, "min_data_in_leaf": 10, "learning_rate": 0.05}
     sets = [lightgbm.Dataset(columns[train], label[train], categorical_feature=categories, params=common)]
     sets.append(lightgbm.Dataset(columns[~train], label[~train], reference=sets[0], params=common))
     rows = [
@@ -396,8 +398,48 @@ def test_ids_without_an_effect_are_smoothed_more_than_those_with_a_large_one(eff
     random = np.random.default_rng(3)
     ids = np.repeat(np.arange(600), 10)
     label = (effect * random.normal(size=600)[ids] + random.normal(size=len(ids))).astype(np.float32)
-    found = rounds.choose_categories(rounds_on(np.column_stack([ids, random.normal(size=len(ids))]), label, [0]), 2, [])
-    assert (found == rounds.CATEGORIES[0]) == (effect > 0)
+    made = rounds_on(np.column_stack([ids, random.normal(size=len(ids))]), label, [0])
+    chosen = choice_of(made, rows=len(ids), leaves=31, min_rows=10).run(categories=True).settings[0]
+    assert (chosen["cat_smooth"] == CATEGORIES[0]["cat_smooth"]) == (effect > 0)
+
+
+def choice_of(made, *, rows: int, columns: int = 2, outputs: int = 1, seconds: float | None = None, **model) -> Choice:
+    work = Work(rows, columns, outputs, seconds)
+    return Choice(Trees(kind="trees", **model), work, made, 2, [], epochs=100)
+
+
+@pytest.mark.parametrize(("smooth", "leaves"), [(True, {7, 15}), (False, {63})])
+def test_trees_have_few_leaves_where_effects_add_up_and_many_where_they_do_not(smooth, leaves):
+    """The label is a sum of five columns with noise of its size, or another number in each of 216 cells of a cube."""
+    random = np.random.default_rng(5)
+    columns = random.random((6_000, 5))
+    cells = random.normal(size=(6, 6, 6))[tuple((6 * columns[:, :3]).astype(int).T)]
+    label = columns.sum(axis=1) + random.normal(size=6_000) if smooth else cells + 0.1 * random.normal(size=6_000)
+    chosen = choice_of(rounds_on(columns, label.astype(np.float32), []), rows=6_000, columns=5).run(categories=False)
+    assert chosen.settings[0]["num_leaves"] in leaves
+
+
+def test_numbers_of_the_user_are_kept_and_a_second_choice_grows_the_same_trees():
+    random = np.random.default_rng(6)
+    columns = random.random((2_000, 3))
+    label = (columns.sum(axis=1) + random.normal(size=2_000)).astype(np.float32)
+    made = rounds_on(columns, label, [])
+    given = choice_of(made, rows=2_000, leaves=5, min_rows=77, learning_rate=0.3).run(categories=False).settings[0]
+    assert (given["num_leaves"], given["min_data_in_leaf"], given["learning_rate"]) == (5, 77, 0.3)
+    found = [choice_of(made, rows=2_000).run(categories=False) for _ in range(2)]
+    losses = [one.loss_after(50, []) for one in found]
+    assert found[0].settings == found[1].settings and losses[0] == losses[1]
+
+
+def test_work_is_counted_and_trees_of_many_classes_hurry():
+    """149 classes beside a text of 116 numbers are left out; 26 classes learn faster, and less is tried."""
+    assert Work(1_000_000, 50, 1).of(31, 10) == pytest.approx(10 * 50 * (1_000_000 * 5 + 256 * 31))
+    assert Work(10_000, 122, 149).too_long > 60 > Work(10_000, 122, 10).too_long == Work(10**7, 50, 1).too_long == 0
+    assert Work(10_000, 10, 1, seconds=0.0).budget == 0 < Work(10_000, 10, 1, seconds=1.0).budget < growth.BUDGET
+    random = np.random.default_rng(7)
+    made = rounds_on(random.random((500, 2)), random.random(500).astype(np.float32), [])
+    rates = [choice_of(made, rows=14_000, columns=16, outputs=n).chosen["learning_rate"] for n in (1, 26)]
+    assert rates == [0.05, 0.2]
 
 
 @pytest.mark.parametrize(("noise", "steps", "drawn"), [(0.05, 40, [False]), (2.0, 0, [True]), (0.5, 12, [False, True])])
