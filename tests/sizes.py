@@ -42,7 +42,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     ),
     "records, input, data service": (1_740, ("trainer/records/", "trainer/input/")),
     "networks, loop": (3_390, ("trainer/",)),
-    "trees, linear, insight": (1_320, ("trainer/trees/", "trainer/linear/", "trainer/insight/")),
+    "trees, linear, insight": (1_470, ("trainer/trees/", "trainer/linear/", "trainer/insight/")),
     "tuning": (330, ("trainer/tuning/", "components/tuning/")),
     "export": (480, ("trainer/export/",)),
     "export for small devices": (940, ("trainer/portable/", "components/portable/")),

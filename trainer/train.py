@@ -257,7 +257,7 @@ def _train_several(
         own = replace(spec, config=spec.config.model_copy(update={"model": model}))
         epochs: _Epochs = []
         try_model(model.kind, train(data, own, strategy, replace(options, on_epoch=_into(epochs))), epochs)
-    if (linear := fit_linear(data, spec)) is not None:
+    if (linear := fit_linear(data, spec, in_place_of_trees=bool(left_out))) is not None:
         of_epoch = {name: values[0] for name, values in linear.fitted.history.items()}
         try_model("linear", _on_cpu("linear", linear, data), [(1, of_epoch)])
     if data.folds is not None and not left_out:  # trees were judged by train rows

@@ -28,7 +28,7 @@ from fullpass.trainer.models.model_inputs import apply_model, keras_inputs, mode
 from fullpass.trainer.models.tasks import headed, logit_names, target_unit, targets_of
 from fullpass.trainer.models.weight_semantics import Network
 from fullpass.trainer.trees.forest import ForestLayer, forest_of, mean_of
-from fullpass.trainer.trees.growth import Choice, Work
+from fullpass.trainer.trees.growth import Choice, Work, seconds_of
 from fullpass.trainer.trees.rounds import (
     ROUNDS,
     Judge,
@@ -47,6 +47,8 @@ from fullpass.trainer.trees.tree_rows import BinnedRows, bin_rows, check_memory,
 _LOG = logging.getLogger(__name__)
 _FEW_IDS = 50
 """The most ids of a feature for which it does not matter how categories are smoothed."""
+_USUAL_EPOCHS = 50
+"""Epochs that the estimate of the time assumes."""
 _AGAIN_ROWS = 100_000
 """The most train rows with which trees grow again."""
 _AGAIN = 3
@@ -179,7 +181,7 @@ def grow_trees(
         leaves = choice.chosen["num_leaves"]
         if training.epochs == "auto":
             epochs = (min(epochs[0], work.most_epochs(leaves)), min(epochs[1], work.most_epochs(leaves)))
-        fitted = best.run(epochs, report, on_epoch, stops)
+        fitted = best.run(epochs, _telling(report, work, choice), on_epoch, stops)
         first_work = work.of(leaves, ROUNDS * fitted.epochs)
         left = work.budget - choice.spent - first_work
         own_validation = data.validation is not data.evaluation
@@ -222,6 +224,18 @@ def grow_trees(
         return regrown(rows, times)
 
     return replace(first, again=again) if times > 0 else first
+
+
+def _telling(report: Report, work: Work, choice: Choice) -> Report:
+    """Returns a report that also says about how long all growth takes, choices and later forests included."""
+    rounds = work.of(choice.chosen["num_leaves"], ROUNDS * min(choice.epochs, _USUAL_EPOCHS))
+    seconds = seconds_of(choice.spent + max(rounds, min(work.budget, (2 + _AGAIN) * rounds)))
+    _LOG.info("trees: growth takes about %.0f s of processor", seconds)
+
+    def tell(done: int, total: int, unit: str, note: str, ends_at: float | None) -> None:
+        report(done, total, unit, f"{note}, about {seconds:.0f} s of processor in all", ends_at)
+
+    return tell
 
 
 def work_of(data: TrainingData, spec: TrainingSpec) -> Work:

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fullpass.trainer.config import Trees
-from fullpass.trainer.fit.sampled_rows import mean_and_reach
-from fullpass.trainer.trees.rounds import ROUNDS, Rounds
+from fullpass.trainer.trees.rounds import ROUNDS, Rounds, gains
 
 _LOG = logging.getLogger(__name__)
 _RATE, _FASTEST = 0.05, 0.2
@@ -25,7 +24,7 @@ _USUAL_ROUNDS = 1_500
 """Rounds at `_RATE` to expect of trees that still improve when the last race ends."""
 BUDGET = 6e10
 """The most work of all that may be left out (choices, random thresholds, growing again): about a minute."""
-_MOST_LEAVES = 150_000
+_MOST_LEAVES = 100_000
 """Leaves of a forest to aim at, and half of the most: a prediction looks through all of them."""
 _CHOICES_SHARE = 0.25
 """The share of it that choices at `_RATE` may take; else trees race at `_FASTEST`."""
@@ -159,7 +158,7 @@ class Choice:
             order = sorted(range(len(racing)), key=losses.__getitem__)[: -(-len(racing) // 2)]
             racing = [racing[i] for i in sorted({0, *order})]
         usual, best = racing[0], min(racing, key=lambda one: one.best_loss)
-        self._best = best if _is_better(best, usual) else usual
+        self._best = best if gains(usual.row_losses(), best.row_losses()) else usual
         self.chosen |= named[id(self._best)]
 
     def _grower(self, own: Parameters) -> Rounds:
@@ -185,9 +184,3 @@ class Choice:
 
     def _work(self, one: Rounds, epochs: int) -> float:
         return self.work.of(one.settings[0]["num_leaves"], ROUNDS * epochs)
-
-
-def _is_better(one: Rounds, other: Rounds) -> bool:
-    """Whether boosters lose less than others on the validation rows, by more than a standard error."""
-    gain, reach = mean_and_reach(other.row_losses() - one.row_losses())
-    return gain > reach / 2

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from fullpass.trainer.config import SMALL_NETWORK
 from fullpass.trainer.export.eval_scores import read_scores
-from fullpass.trainer.fit.blend import ConvexMean, choose_weights, choose_with_folds
+from fullpass.trainer.fit.blend import Choice, ConvexMean, choose_weights, choose_with_folds
 from fullpass.trainer.fit.sampled_rows import SampledRows
 from fullpass.trainer.fit.warm_start import read_base
 from fullpass.trainer.loss_config import Auto, LogNormal, Quantile
@@ -49,6 +49,15 @@ def test_models_of_equal_worth_are_blended_even_if_few_rows_cannot_prove_a_gain(
         gains.append(found.pays * (losses[0].mean() - losses[1].mean()))
         proven.append(found.gain > found.reach)
     assert min(gains) >= 0 and np.mean(gains) > 0.01 and np.mean(proven) < 0.2
+
+
+@pytest.mark.parametrize(
+    ("gain", "rows", "pays"),
+    [(0.003, 4000, True), (0.001, 4000, False), (0.001, 300, True), (-0.0001, 300, False), (-0.0001, 4000, False)],
+)
+def test_a_blend_must_gain_and_where_rows_are_many_beyond_chance(gain, rows, pays):
+    found = Choice({"trees": 0.6, "linear": 0.4, "wide_deep": 0.0}, gain, reach=0.002, rows=rows)
+    assert found.pays == found.record()["kept"] == pays
 
 
 def test_three_independent_errors_are_weighed_by_their_precision_and_a_fourth_of_noise_is_left_out():
