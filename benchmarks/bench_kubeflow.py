@@ -26,7 +26,7 @@ _OURS = """
 from fullpass.kubeflow.runtime import entrypoint
 from fullpass.pipeline.startup import set_environment
 set_environment()
-with entrypoint.libraries_for({executor!r}, direct=False):
+with entrypoint.libraries_for([{executor!r}], direct=False):
     from tfx.dsl.components.base import base_executor
 import fullpass.kubeflow.runtime.artifact_messages
 """

@@ -329,6 +329,9 @@ class EnvironmentConfig(Spec):
     artifacts: Literal["copied", "direct"] = "copied"
     """copied: nodes work on local copies that Kubeflow fetches and stores. direct: they read and write `pipeline_root`
     themselves, as Beam on a cluster must; needs gs://."""
+    tasks: Literal["shared", "separate"] = "shared"
+    """shared: nodes with equal settings run one after the other in one task, as far as docs/kubeflow.md says. separate:
+    each node has a task of its own."""
     registry: Name
     """Folder that keeps blessed models, spans and analyzer caches between runs: a path on a volume, or a URL such as
     s3://bucket/folder with credentials from `defaults`."""

@@ -42,10 +42,6 @@ IMPORTER_URI, IMPORTER_ARTIFACT = "uri", "artifact"
 EXIT = {"strategy": "ALL_UPSTREAM_TASKS_COMPLETED"}
 """Trigger policy of an exit task: a lifecycle hook of the one task that it waits for, run whether that succeeded or not
 (v2/compiler/argocompiler/dag.go:65). So all other tasks are in one separate DAG."""
-END_COMMAND = ("true",)
-"""Command of a container that exists only to end: the backend sets the state of a DAG when one of its containers ends
-(v2/component/launcher_v2.go:200; :227 at 2.17.0), but not when an importer ends, which would leave the DAG in the state
-RUNNING."""
 BACKEND_PROPERTIES = ("display_name", "store_session_info")
 """Properties that the backend adds to every artifact."""
 

@@ -33,7 +33,7 @@ from fullpass.kubeflow.compile import notify_tasks
 from fullpass.kubeflow.compile.look_ups import MODEL_TITLE, ModelImport, message_args
 from fullpass.kubeflow.compile.package import Package, check_package
 from fullpass.kubeflow.compile.package_builder import PackageBuilder, text_parameter
-from fullpass.kubeflow.compile.task import Task, TaskOutput, task_name
+from fullpass.kubeflow.compile.task import DagInput, Task, TaskOutput, task_name
 from fullpass.kubeflow.config import EnvironmentConfig, PredictionConfig, beam_config, seconds
 from fullpass.kubeflow.environment import Environment, require_environment
 from fullpass.kubeflow.kfp_internals import SCHEDULE_TIME_PLACEHOLDER, SCHEDULE_TIME_SINCE, is_before
@@ -89,8 +89,7 @@ def compile_package(loaded: Loaded, environment: Environment) -> Compiled:
     warnings = require_environment(environment, names, [((key,), node, folder) for key, node, folder in lasting])
     [baseline] = (node.exec_properties[RESOLVER_CONFIG] for node in nodes if _resolves(node) is LastBlessedModel)
     builder = PackageBuilder(loaded, config, spanned=paths.window.unit is not None, baseline=baseline)
-    for node in nodes:
-        builder.add_node(node)
+    builder.add_nodes(nodes)
     package = builder.package()
     check_package(package, config.kubeflow)
     return Compiled(package, (*blanked, *others, *builder.remarks), tuple(warnings))
@@ -252,8 +251,9 @@ class _Builder(PackageBuilder):
             if self._is_blessed
             else {},
             outputs={"metrics": METRICS},
-            dag_inputs=tuple(self._run_parameters()),
         )
+        given = {name: DagInput(name) for name in self._run_parameters()}
+        task.parameters |= given
         plan = {
             "line": line(),
             "read_as": self.declared.source,
@@ -266,7 +266,9 @@ class _Builder(PackageBuilder):
             "artifacts": environment.artifacts,
         }
         args = ["--plan", json.dumps(plan, sort_keys=True), *message_args(task.artifacts, task.outputs)]
-        self._add_container(task, protocol.PREDICT_COMMAND, args, settings)
+        if self._is_blessed:
+            self.given |= given
+        self._add_container(task, protocol.PREDICT_COMMAND, args, settings, self.inside if self._is_blessed else None)
 
     @property
     def _is_blessed(self) -> bool:
@@ -274,9 +276,10 @@ class _Builder(PackageBuilder):
 
     def _blessed_model(self, pipeline: str, push_to: str) -> TaskOutput:
         given = {"registry": self.environment.registry, "pipeline": pipeline, protocol.PUSH_TO: push_to}
-        found = Task("find-model", parameters=dict(given), output_parameters=(protocol.MODEL_URI,))
+        self.found = "find-model"
+        found = Task(self.found, parameters=dict(given), output_parameters=(protocol.MODEL_URI,))
         self._add_lookup("model", found, PREDICT, volumes=self._push_volume(PREDICT, push_to))
-        return self._add_import(PREDICT, ModelImport("fetched-model", found.name))
+        return self._add_import(PREDICT, ModelImport("fetched-model"))
 
     def _run_parameters(self) -> Json:
         dated = "{YYYY}, {MM}, {DD} and {HH} are the date of the run."

@@ -2,7 +2,7 @@
 
 The open-source backend runs no resolvers and calls no drivers. One small container, which is never cached, finds the
 inputs of a run and returns them as parameters. An importer converts a URI to an artifact. It accepts the URI only from
-the inputs of the enclosing DAG, so it has a separate DAG.
+the inputs of the enclosing DAG, so all nodes are in a DAG that gets them from the look-up.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any
 
 from fullpass.components.ingest.spans.span_pattern import Unit
 from fullpass.kubeflow import protocol
-from fullpass.kubeflow.compile.task import Task, Value, artifact_type
+from fullpass.kubeflow.compile.task import DagInput, Task, TaskOutput, Value, artifact_type
 from fullpass.kubeflow.kfp_internals import (
     IMPORTER_ARTIFACT,
     IMPORTER_URI,
@@ -25,7 +25,8 @@ from fullpass.kubeflow.protocol import Json
 from fullpass.pipeline.schedule_config import ScheduleConfig
 
 MODEL_TITLE = "tfx.Model"
-_UNCACHED = {"enableCache": False}
+FIND_INPUTS = "find-inputs"
+"""Name of the task that finds the inputs of a run."""
 
 
 def find_inputs_task(given: dict[str, Value], *, by_path: bool, window: dict[str, str]) -> Task:
@@ -39,13 +40,14 @@ def find_inputs_task(given: dict[str, Value], *, by_path: bool, window: dict[str
         window: For a source with spans, SPANS, ENTRIES and the result of `schedule_time`; otherwise empty.
     """
     return Task(
-        name="find-inputs",
-        parameters={**given, **window},
-        dag_inputs=(
-            *((protocol.DATA_PATH,) if by_path else ()),
-            *((protocol.SPAN,) if window else ()),
-            protocol.GATE,
-        ),
+        name=FIND_INPUTS,
+        parameters={
+            **given,
+            **window,
+            **{name: DagInput(name) for name in (protocol.DATA_PATH,) if by_path},
+            **{name: DagInput(name) for name in (protocol.SPAN,) if window},
+            protocol.GATE: DagInput(protocol.GATE),
+        },
         outputs={protocol.EMPTY_ARTIFACT: "system.Artifact"},
         output_parameters=(
             protocol.REQUEST,
@@ -80,63 +82,29 @@ def message_args(inputs: Any, outputs: Any) -> list[str]:
 
 @dataclass(frozen=True)
 class ModelImport:
-    """A DAG that converts the URI found by a look-up to a model."""
+    """The importer of the model whose URI is the parameter MODEL_URI of the enclosing DAG."""
 
     name: str
-    found: str
 
     @property
-    def importer(self) -> str:
-        """Name of the importer in the DAG."""
-        return f"import-{self.name}"
+    def model(self) -> TaskOutput:
+        """The model."""
+        return TaskOutput(self.name, IMPORTER_ARTIFACT)
 
     @property
-    def end(self) -> Task:
-        """The task that ends the DAG, a container with END_COMMAND, which belongs into the DAG."""
-        return Task(name=f"end-{self.name}", after=(self.importer,))
+    def _task(self) -> Task:
+        uri = {IMPORTER_URI: DagInput(protocol.MODEL_URI)}
+        return Task(self.name, parameters=dict(uri), outputs={IMPORTER_ARTIFACT: MODEL_TITLE})
 
     def task_spec(self) -> Json:
-        """Returns the entry of the root's tasks."""
-        source = {"taskOutputParameter": {"producerTask": self.found, "outputParameterKey": protocol.MODEL_URI}}
-        return {
-            "taskInfo": {"name": self.name},
-            "componentRef": {"name": f"comp-{self.name}"},
-            "inputs": {"parameters": {protocol.MODEL_URI: source}},
-            "dependentTasks": [self.found],
-            "cachingOptions": _UNCACHED,
-        }
+        """Returns the entry of the DAG's tasks."""
+        return self._task.task_spec()
 
-    def components(self) -> Json:
-        """Returns the components of the DAG and of the importer."""
-        inner = {
-            "taskInfo": {"name": self.importer},
-            "componentRef": {"name": f"comp-{self.importer}"},
-            "inputs": {"parameters": {IMPORTER_URI: {"componentInputParameter": protocol.MODEL_URI}}},
-            "cachingOptions": _UNCACHED,
-        }
-        selected = [{"producerSubtask": self.importer, "outputArtifactKey": IMPORTER_ARTIFACT}]
-        return {
-            f"comp-{self.name}": {
-                "dag": {
-                    "tasks": {self.importer: inner},
-                    "outputs": {"artifacts": {"model": {"artifactSelectors": selected}}},
-                },
-                **_converts(protocol.MODEL_URI, "model"),
-            },
-            f"comp-{self.importer}": {
-                "executorLabel": f"exec-{self.importer}",
-                **_converts(IMPORTER_URI, IMPORTER_ARTIFACT),
-            },
-        }
+    def component(self) -> Json:
+        """Returns the component."""
+        return self._task.component()
 
     def executor(self) -> Json:
-        """Returns the executor of the importer."""
+        """Returns the executor."""
         address = {"runtimeParameter": IMPORTER_URI}
         return {"importer": {"artifactUri": address, "typeSchema": artifact_type(MODEL_TITLE)}}
-
-
-def _converts(uri: str, model: str) -> Json:
-    return {
-        "inputDefinitions": {"parameters": {uri: {"parameterType": "STRING"}}},
-        "outputDefinitions": {"artifacts": {model: {"artifactType": artifact_type(MODEL_TITLE)}}},
-    }

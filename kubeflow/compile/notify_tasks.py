@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 
 from fullpass.base.errors import UserError
-from fullpass.kubeflow.compile.task import Task, TaskOutput
+from fullpass.kubeflow.compile.task import Dag, DagInput, Task, TaskOutput
 from fullpass.kubeflow.config import EnvironmentConfig
 from fullpass.kubeflow.kfp_internals import EXIT, NOTIFY_SINCE, is_before
 from fullpass.kubeflow.protocol import SENT, Json
@@ -67,19 +67,11 @@ def with_exit_task(pipeline: Json, task: Task) -> Json:
     """
     root = pipeline["root"]
     parameters = root.get("inputDefinitions", {}).get("parameters", {})
-    component: Json = {"dag": root["dag"]}
-    run: Json = {
-        "taskInfo": {"name": RUN},
-        "componentRef": {"name": f"comp-{RUN}"},
-        "cachingOptions": {"enableCache": False},
-    }
-    if parameters:
-        types = {name: {"parameterType": entry["parameterType"]} for name, entry in parameters.items()}
-        component["inputDefinitions"] = {"parameters": types}
-        run["inputs"] = {"parameters": {name: {"componentInputParameter": name} for name in parameters}}
-    tasks = {RUN: run, task.name: {**task.task_spec(), "triggerPolicy": EXIT}}
+    run = Dag(RUN, root["dag"]["tasks"], {name: DagInput(name) for name in parameters})
     return {
         **pipeline,
-        "components": {**pipeline["components"], f"comp-{RUN}": component},
-        "root": {**root, "dag": {"tasks": tasks}},
-    }
+        "components": {**pipeline["components"], f"comp-{RUN}": run.component()},
+        "root": {
+            **root, "dag": {"tasks": {RUN: run.task_spec(), task.name: {**task.task_spec(), "triggerPolicy": EXIT}}}
+        },
+    }  # fmt: skip

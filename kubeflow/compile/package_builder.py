@@ -1,4 +1,4 @@
-"""Builds a package node by node, in the order of the DAG; the container of a node's task runs the node's executor."""
+"""Builds a package task by task; the container of a task runs the executors of its nodes."""
 
 import json
 from collections.abc import Sequence
@@ -16,17 +16,18 @@ from fullpass.components.data_gate.component import SpanComparison
 from fullpass.components.ingest.component import Ingest, SpansOfWindow
 from fullpass.components.ingest.config import SpanColumn
 from fullpass.components.ingest.spans.spans import LATEST, span_unit
-from fullpass.components.internals.tfx_internals import OutputChannel, base_component, base_node, executor_spec
+from fullpass.components.internals.tfx_internals import base_component, base_node, executor_spec
 from fullpass.components.library_versions import line
 from fullpass.kubeflow import protocol
 from fullpass.kubeflow.compile import notify_tasks
-from fullpass.kubeflow.compile.look_ups import ModelImport, find_inputs_task, message_args, schedule_time
+from fullpass.kubeflow.compile.look_ups import FIND_INPUTS, ModelImport, find_inputs_task, message_args, schedule_time
 from fullpass.kubeflow.compile.package import Package
 from fullpass.kubeflow.compile.pod import LAUNCHER_MEMORY, container, helper_pod_settings, kubernetes, retry_policy
-from fullpass.kubeflow.compile.task import Task, TaskOutput, Value, task_name
+from fullpass.kubeflow.compile.shared_tasks import name_of, shared_tasks
+from fullpass.kubeflow.compile.task import Dag, DagInput, Task, TaskOutput, Value, task_name
 from fullpass.kubeflow.config import EnvironmentConfig, NodeConfig, Volume, beam_config
-from fullpass.kubeflow.kfp_internals import END_COMMAND, SCHEMA_VERSION
-from fullpass.kubeflow.page_outputs import PageOutput, page_outputs
+from fullpass.kubeflow.kfp_internals import SCHEMA_VERSION
+from fullpass.kubeflow.page_outputs import page_outputs
 from fullpass.kubeflow.protocol import Json
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.user_code import user_functions
@@ -48,11 +49,23 @@ def _parameters(node: base_node.BaseNode) -> dict[str, Value]:
     return {name: value for name, value in node.exec_properties.items() if value is not None}
 
 
-def _waits_for(node: base_node.BaseNode) -> tuple[str, ...]:
-    """Returns the tasks of nodes that must succeed before this node although it reads none of their outputs."""
-    read = {channel.producer_component_id for channel in node.inputs.values() if isinstance(channel, OutputChannel)}
-    upstream = (other for other in node.upstream_nodes if isinstance(other, base_component.BaseComponent))
-    return tuple(sorted(task_name(other.id) for other in upstream if other.id not in read))
+NODES = "nodes"
+"""Name of the DAG of all nodes, which gets from a look-up what a run begins with."""
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """The nodes of one task, and the names that artifacts and parameters of a node have in the task."""
+
+    nodes: Sequence[str]
+
+    @property
+    def task(self) -> str:
+        return name_of(self.nodes)
+
+    def name(self, node: str, key: str) -> str:
+        """Returns a name of which no other begins, unlike those of two nodes with equal outputs."""
+        return key if len(self.nodes) == 1 else f"{node}_{key}"
 
 
 @dataclass
@@ -65,6 +78,10 @@ class PackageBuilder:
         found: Name of the look-up of the inputs of a run.
         outputs: Names of a node and its output in TFX -> the corresponding output in the package.
         window: The examples of a window of spans, which nodes find in the registry.
+        shared: Node -> those of its task.
+        tasks: Tasks of the root.
+        inside: Tasks of the DAG of all nodes.
+        given: Parameter of this DAG -> where its value comes from.
     """
 
     loaded: Loaded
@@ -76,25 +93,40 @@ class PackageBuilder:
     components: Json = field(default_factory=dict)
     executors: Json = field(default_factory=dict)
     kubernetes: Json = field(default_factory=dict)
+    shared: dict[str, _Shared] = field(default_factory=dict)
     tasks: Json = field(default_factory=dict)
+    inside: Json = field(default_factory=dict)
+    given: dict[str, TaskOutput | DagInput] = field(default_factory=dict)
     baseline: Json = field(default_factory=dict)
-    found: str = ""
+    found: str = FIND_INPUTS
 
     @property
     def records(self) -> dict[str, Value]:
         """Where the pipeline keeps its records."""
         return {"registry": self.environment.registry, "pipeline": self.loaded.config.name}
 
-    def add_node(self, node: base_node.BaseNode) -> None:
-        """Adds the tasks of a node."""
+    def add_nodes(self, nodes: Sequence[base_node.BaseNode]) -> None:
+        """Adds the tasks of all nodes."""
+        for ids in shared_tasks(nodes, self.environment):
+            self.shared |= dict.fromkeys(ids, _Shared(ids))
+        for node in nodes:
+            self._name_outputs(node)
+        components = {node.id: node for node in nodes if not isinstance(node, Resolver)}
+        for shared in dict.fromkeys(self.shared.values()):
+            self._add_task(shared, [components[name] for name in shared.nodes])
+
+    def _name_outputs(self, node: base_node.BaseNode) -> None:
         if not isinstance(node, Resolver):
-            self._add_component(node)
+            shared = self.shared[node.id]
+            found = {(node.id, key): TaskOutput(shared.task, shared.name(node.id, key)) for key in node.outputs}
+            self.outputs |= found
+            if isinstance(node, Ingest) and self.spanned:
+                self.window = found[node.id, "examples"]
         elif node.exec_properties["resolver_class"] is SpansOfWindow:
             # The ingest tasks produce the window.
             self.outputs[node.id, "examples"] = self._source(node.raw_inputs["examples"])
         else:
-            imported = ModelImport(task_name(node.id), self.found)
-            self.outputs[node.id, "model"] = self._add_import(node.id, imported)
+            self.outputs[node.id, "model"] = self._add_import(node.id, ModelImport(task_name(node.id)))
 
     def package(self) -> Package:
         """Returns the package of all added nodes."""
@@ -107,6 +139,9 @@ class PackageBuilder:
             "components": self.components,
             "root": {"dag": {"tasks": self.tasks}},
         }
+        if self.inside:
+            nodes = Dag(NODES, self.inside, self.given)
+            self.tasks[NODES], self.components[f"comp-{NODES}"] = nodes.task_spec(), nodes.component()
         if self._run_parameters():
             pipeline["root"]["inputDefinitions"] = {"parameters": self._run_parameters()}
         if config.notify:
@@ -119,73 +154,78 @@ class PackageBuilder:
             pipeline["defaultPipelineRoot"] = self.environment.pipeline_root
         return Package(pipeline, {"platforms": {"kubernetes": {"deploymentSpec": {"executors": self.kubernetes}}}})
 
-    def _add_component(self, node: base_node.BaseNode) -> None:
+    def _add_task(self, shared: _Shared, nodes: Sequence[base_component.BaseComponent]) -> None:
+        """Adds the task of nodes with equal settings, which run one after the other in its container."""
         environment = self.environment
-        pages = page_outputs(node.executor_spec.class_path, self.loaded.config.label.task)
-        task = Task(
-            name=task_name(node.id),
-            parameters=_parameters(node),
-            artifacts={name: (self._source(channel), title(channel.type)) for name, channel in node.inputs.items()},
-            outputs={name: title(channel.type) for name, channel in node.outputs.items()}
-            | {page.name: page.kind for page in pages},
-            after=_waits_for(node),
-            cache=environment.node(node.id).cache is not False,
-        )
-        registry: Json = {}
-        if isinstance(node, Ingest):
-            registry = {"ingest": self._with_request(node, task)}
-        elif any(channel.type is standard_artifacts.ModelBlessing for channel in node.outputs.values()):
-            registry = {"records": self._with_records(node, task)}
-        elif isinstance(node, SpanComparison):
-            task.parameters[protocol.KNOWN] = TaskOutput(self.found, protocol.KNOWN)
-        # TFX needs TensorFlow to open artifacts at gs:// directly.
-        small = environment.artifacts == "copied" and node.executor_spec.class_path in protocol.IN_SMALL_IMAGE
-        settings = environment.node(node.id, small=small)
-        args = self._args(node, settings, registry, pages)
+        settings = environment.node(nodes[0].id, small=all(self._is_small(node) for node in nodes))
+        task = Task(shared.task, cache=settings.cache is not False)
+        plans = [self._add_part(task, shared, node, settings) for node in nodes]
+        plan = {"line": line(), "folder": environment.folder, "artifacts": environment.artifacts, "nodes": plans}
+        args = ["--plan", json.dumps(plan, sort_keys=True), *message_args(task.artifacts, task.outputs)]
         command: Sequence[str] = protocol.NODE_COMMAND
         if settings.workers:
+            [node] = nodes
             self.remarks.append(
                 f"{node.id}: runs in {settings.workers.count} pods of a separate Job; its task waits for them."
             )
             command, args = protocol.WORKER_LAUNCHER_COMMAND, ["--workers", self._job_settings(node, settings), *args]
             settings = helper_pod_settings(settings, environment.defaults, LAUNCHER_MEMORY)
-        if isinstance(node, Trainer | SpanComparison):
+        if any(isinstance(node, Trainer | SpanComparison) for node in nodes):
             facts = {protocol.FACTS_VARIABLE: package_facts(self.loaded)}
             settings = settings.model_copy(update={"env": settings.env | facts})
-        self._add_container(task, command, args, settings)
-        self.outputs |= {(node.id, key): TaskOutput(task.name, key) for key in node.outputs}
-        if isinstance(node, Ingest) and self.spanned:
-            self.window = TaskOutput(task.name, "examples")
+        if len(nodes) > 1:
+            self.remarks.append(f"{task.name}: runs {', '.join(shared.nodes)}.")
+        self._add_container(task, command, args, settings, self.inside)
 
-    def _source(self, channel: types.BaseChannel) -> TaskOutput:
-        return self.outputs[channel.producer_component_id, channel.output_key]
+    def _is_small(self, node: base_component.BaseComponent) -> bool:
+        # TFX needs TensorFlow to open artifacts at gs:// directly.
+        return self.environment.artifacts == "copied" and node.executor_spec.class_path in protocol.IN_SMALL_IMAGE
 
-    def _args(
-        self, node: base_node.BaseNode, settings: NodeConfig, registry: Json, pages: Sequence[PageOutput]
-    ) -> list[str]:
-        """Returns the arguments of a container. They hold artifact types, because the backend passes on none.
-
-        Args:
-            registry: What it keeps there: `ingest`, with its request and spans, or `records`, of blessed models.
-        """
-        environment = self.environment
-        beam = beam_config(settings.beam, self.loaded.config.beam, environment.pipeline_root)
+    def _add_part(self, task: Task, shared: _Shared, node: base_component.BaseComponent, settings: NodeConfig) -> Json:
+        """Adds what a node reads and makes to its task; returns its plan. A plan holds artifact types, because the
+        backend passes on none."""
+        pages = page_outputs(node.executor_spec.class_path, self.loaded.config.label.task)
+        given, registry = _parameters(node), dict[str, Json]()
+        if isinstance(node, Ingest):
+            registry = {"ingest": self._with_request(node, given, anew=not task.cache)}
+        elif any(channel.type is standard_artifacts.ModelBlessing for channel in node.outputs.values()):
+            registry = {"records": self._with_records(node, given)}
+        elif isinstance(node, SpanComparison):
+            given[protocol.KNOWN] = self._looked_up(protocol.KNOWN)
+        task.parameters |= {shared.name(node.id, name): value for name, value in given.items()}
+        kinds = {name: title(channel.type) for name, channel in node.outputs.items()}
+        kinds |= {page.name: page.kind for page in pages}
+        task.outputs |= {shared.name(node.id, name): kind for name, kind in kinds.items()}
+        reads = {name: self._read(task, shared, name, channel) for name, channel in node.inputs.items()}
+        upstream = [other for other in node.upstream_nodes if isinstance(other, base_component.BaseComponent)]
+        task.after = tuple(sorted({*task.after, *(self.shared[other.id].task for other in upstream)} - {task.name}))
+        beam = beam_config(settings.beam, self.loaded.config.beam, self.environment.pipeline_root)
         runs_beam = isinstance(node.executor_spec, executor_spec.BeamExecutorSpec)
-        plan = {
+        return {
             "node": node.id,
-            "line": line(),
+            "prefix": shared.name(node.id, ""),
             "executor": node.executor_spec.class_path,
             "parameters": {name: type(value).__name__ for name, value in _parameters(node).items()},
             "inputs": {name: class_path(channel.type) for name, channel in node.inputs.items()},
+            "reads": reads,
             "windows": [name for name, channel in node.inputs.items() if self._source(channel) == self.window],
             "outputs": {name: class_path(channel.type) for name, channel in node.outputs.items()},
             "beam": beam.model_dump(mode="json") if runs_beam else None,
-            "folder": environment.folder,
-            "artifacts": environment.artifacts,
             **registry,
         }
-        outputs = [*node.outputs, *(page.name for page in pages)]
-        return ["--plan", json.dumps(plan, sort_keys=True), *message_args(node.inputs, outputs)]
+
+    def _read(self, task: Task, shared: _Shared, name: str, channel: types.BaseChannel) -> str:
+        """Returns the name in the task of an input: that of an output of the task, or of an input of the task, which it
+        adds. Several nodes read one copy."""
+        source = self._source(channel)
+        if source.task == task.name:
+            return source.key
+        name = shared.name(channel.producer_component_id, channel.output_key) if len(shared.nodes) > 1 else name
+        task.artifacts[name] = (source, title(channel.type))
+        return name
+
+    def _source(self, channel: types.BaseChannel) -> TaskOutput:
+        return self.outputs[channel.producer_component_id, channel.output_key]
 
     def _job_settings(self, node: base_node.BaseNode, settings: NodeConfig) -> str:
         launcher = {
@@ -197,13 +237,23 @@ class PackageBuilder:
         }
         return json.dumps(launcher, sort_keys=True)
 
-    def _with_request(self, node: Ingest, task: Task) -> Json:
-        """Adds the look-up of the run's inputs; returns where Ingest finds its request, and where spans are kept."""
+    def _looked_up(self, name: str) -> DagInput:
+        """Returns a parameter of the DAG of all nodes, whose value the look-up of the run found."""
+        self.given[name] = TaskOutput(self.found, name)
+        return DagInput(name)
+
+    def _with_request(self, node: Ingest, given: dict[str, Value], *, anew: bool) -> Json:
+        """Adds the look-up of the run's inputs; returns where Ingest finds its request, and where spans are kept.
+
+        Args:
+            given: Parameters of Ingest, to which this adds its request.
+            anew: Whether every run ingests all spans.
+        """
         config, where = self.loaded.config, span_records(self.loaded, self.environment) if self.spanned else {}
         window = {protocol.SPANS: str(config.data.window.spans), protocol.ENTRIES: where["entries"]} if where else {}
         if where:
             window |= schedule_time(config.schedule, span_unit(config.data), self.environment.kubeflow)
-        given: dict[str, Value] = {
+        asked: dict[str, Value] = {
             protocol.REQUEST: node.exec_properties["request"],
             "folder": self.environment.folder,
             **self.records,
@@ -211,42 +261,37 @@ class PackageBuilder:
             protocol.MADE_FROM: self.baseline["made_from"],
             protocol.GATES: config.gates.model_dump_json(),
         }
-        found = find_inputs_task(given, by_path=self._has_path, window=window)
-        self.found = found.name
+        found = find_inputs_task(asked, by_path=self._has_path, window=window)
         # With a span column, the look-up must read the rows, like Ingest, to determine their spans.
         small = not isinstance(config.data.span, SpanColumn)
         volumes = self._push_volume(node.id, self.baseline["target"])
         self._add_lookup("inputs", found, node.id, small=small, volumes=volumes)
         self.remarks.append(f"{node.id}: {found.name} finds its files and their fingerprints when a run begins.")
-        task.parameters[protocol.REQUEST] = TaskOutput(found.name, protocol.REQUEST)
+        given[protocol.REQUEST] = self._looked_up(protocol.REQUEST)
         if not where:
             return self.records
         self.remarks.append(f"{node.id}: spans that earlier runs ingested are reused from the registry.")
-        return {**self.records, **where, "anew": not task.cache}
+        return {**self.records, **where, "anew": anew}
 
-    def _with_records(self, node: base_node.BaseNode, task: Task) -> Json:
+    def _with_records(self, node: base_node.BaseNode, given: dict[str, Value]) -> Json:
         """Has the node that blesses models record them for later runs; returns where."""
-        task.parameters |= {
-            name: TaskOutput(self.found, name)
-            for name in (protocol.MADE_FROM, *((protocol.WINDOW,) if self.spanned else ()))
-        }
+        for name in (protocol.MADE_FROM, *((protocol.WINDOW,) if self.spanned else ())):
+            given[name] = self._looked_up(name)
         also = ", and the window for runs that train only on new spans" if self.spanned else ""
         self.remarks.append(f"{node.id}: records a blessed model in the registry for later runs{also}.")
         return self.records
 
     def _add_import(self, node: str, imported: ModelImport) -> TaskOutput:
-        """Adds the tasks that import the model found by a look-up of a node; returns the model."""
-        self.tasks[imported.name] = imported.task_spec()
-        self.components |= imported.components()
-        self.executors[f"exec-{imported.importer}"] = imported.executor()
-        inside = self.components[f"comp-{imported.name}"]["dag"]["tasks"]
-        settings = self._helper_settings(node).model_copy(update={"volumes": (), "secrets": (), "env": {}})
-        self._add_container(imported.end, END_COMMAND, (), settings, inside)
+        """Adds the importer of the model found by a look-up of a node; returns the model."""
+        self._looked_up(protocol.MODEL_URI)
+        self.inside[imported.name] = imported.task_spec()
+        self.components[f"comp-{imported.name}"] = imported.component()
+        self.executors[f"exec-{imported.name}"] = imported.executor()
         self.remarks.append(
-            f"{node}: {imported.found} searches the registry {self.environment.registry}; {imported.importer} imports "
-            "the model."
+            f"{node}: {self.found} searches the registry {self.environment.registry}; {imported.name} imports the "
+            "model."
         )
-        return TaskOutput(imported.name, "model")
+        return imported.model
 
     def _push_volume(self, node: str, push_to: str) -> tuple[Volume, ...]:
         """Returns the volume that a look-up also mounts to find models that were rolled back."""
@@ -273,7 +318,7 @@ class PackageBuilder:
         }
         artifacts = {key: (self.outputs[node, key], title(kind)) for key, (node, kind) in reported.items()}
         outcome = notify_tasks.outcome_task(artifacts)
-        self._add_lookup("outcome", outcome, notify_tasks.NODE)
+        self._add_lookup("outcome", outcome, notify_tasks.NODE, dag=self.inside)
         folder = self.environment.folder
         notified = notify_tasks.notify_task(config, f"{folder}/{self.loaded.file.name}", folder)
         self._add_lookup("tell", notified, notify_tasks.NODE)
@@ -304,12 +349,19 @@ class PackageBuilder:
         return helper_pod_settings(self.environment.node(node, small=small), self.environment.defaults)
 
     def _add_lookup(
-        self, kind: str, task: Task, node: str, *, small: bool = True, volumes: tuple[Volume, ...] = ()
+        self,
+        kind: str,
+        task: Task,
+        node: str,
+        *,
+        small: bool = True,
+        volumes: tuple[Volume, ...] = (),
+        dag: Json | None = None,
     ) -> None:
         settings = self._helper_settings(node, small=small)
         settings = settings.model_copy(update={"volumes": settings.volumes + volumes})
         args = ["--kind", kind, *message_args(task.artifacts, task.outputs)]
-        self._add_container(task, protocol.LOOKUP_COMMAND, args, settings)
+        self._add_container(task, protocol.LOOKUP_COMMAND, args, settings, dag)
 
     def _add_container(
         self, task: Task, command: Sequence[str], args: Sequence[str], settings: NodeConfig, dag: Json | None = None

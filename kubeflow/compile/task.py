@@ -19,8 +19,15 @@ class TaskOutput:
     key: str
 
 
-Value = str | int | float | bool | TaskOutput
-"""A parameter: a constant, or the task whose output parameter it is."""
+@dataclass(frozen=True)
+class DagInput:
+    """A parameter of the enclosing DAG, a text."""
+
+    name: str
+
+
+Value = str | int | float | bool | TaskOutput | DagInput
+"""A parameter: a constant, the task whose output parameter it is, or a parameter of the DAG."""
 
 
 @dataclass
@@ -32,7 +39,6 @@ class Task:
         artifacts: Input -> its source and its type.
         outputs: Artifact -> type.
         output_parameters: Names of the output parameters; all are texts.
-        dag_inputs: Parameters, all texts, that come from the pipeline under the same name.
         after: Tasks it waits for, in addition to the sources of its inputs.
     """
 
@@ -41,7 +47,6 @@ class Task:
     artifacts: dict[str, tuple[TaskOutput, str]] = field(default_factory=dict)
     outputs: dict[str, str] = field(default_factory=dict)
     output_parameters: tuple[str, ...] = ()
-    dag_inputs: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     cache: bool = False
     retry: Json | None = None
@@ -55,7 +60,6 @@ class Task:
     def task_spec(self) -> Json:
         """Returns the entry of `dag.tasks`."""
         parameters = {name: _parameter_source(value) for name, value in self.parameters.items()}
-        parameters |= {name: {"componentInputParameter": name} for name in self.dag_inputs}
         artifacts = {
             name: {"taskOutputArtifact": {"producerTask": source.task, "outputArtifactKey": source.key}}
             for name, (source, _) in self.artifacts.items()
@@ -77,12 +81,10 @@ class Task:
     def component(self) -> Json:
         """Returns the component of the task, with the types of its inputs and outputs."""
         types = {
-            name: "STRING" if isinstance(value, TaskOutput) else _PARAMETER_TYPES[type(value)]
+            name: "STRING" if isinstance(value, TaskOutput | DagInput) else _PARAMETER_TYPES[type(value)]
             for name, value in self.parameters.items()
         }
-        inputs = _definitions(
-            types | dict.fromkeys(self.dag_inputs, "STRING"), {name: kind for name, (_, kind) in self.artifacts.items()}
-        )
+        inputs = _definitions(types, {name: kind for name, (_, kind) in self.artifacts.items()})
         outputs = _definitions(dict.fromkeys(self.output_parameters, "STRING"), self.outputs)
         return {"executorLabel": f"exec-{self.name}"} | _given(inputDefinitions=inputs, outputDefinitions=outputs)
 
@@ -102,7 +104,38 @@ def artifact_type(title: str) -> Json:
     return {"schemaTitle": title, "schemaVersion": "0.0.1"}
 
 
+@dataclass(frozen=True)
+class Dag:
+    """A task that is a DAG of other tasks.
+
+    Attributes:
+        tasks: Name -> entry of each task in it.
+        parameters: Parameter of the DAG, a text -> where its value comes from.
+    """
+
+    name: str
+    tasks: Json
+    parameters: Mapping[str, TaskOutput | DagInput]
+
+    def task_spec(self) -> Json:
+        """Returns the entry of `dag.tasks` of the enclosing DAG."""
+        producers = {value.task for value in self.parameters.values() if isinstance(value, TaskOutput)}
+        sources = {name: _parameter_source(value) for name, value in self.parameters.items()}
+        return {
+            "taskInfo": {"name": self.name},
+            "componentRef": {"name": f"comp-{self.name}"},
+            "cachingOptions": {"enableCache": False},
+        } | _given(inputs=_given(parameters=sources), dependentTasks=sorted(producers))
+
+    def component(self) -> Json:
+        """Returns the component of the task."""
+        inputs = _definitions(dict.fromkeys(self.parameters, "STRING"), {})
+        return {"dag": {"tasks": self.tasks}} | _given(inputDefinitions=inputs)
+
+
 def _parameter_source(value: Value) -> Json:
+    if isinstance(value, DagInput):
+        return {"componentInputParameter": value.name}
     if isinstance(value, TaskOutput):
         return {"taskOutputParameter": {"producerTask": value.task, "outputParameterKey": value.key}}
     return {"runtimeValue": {"constant": value}}

@@ -23,8 +23,9 @@ _MOST_LINES = 5
 """Lines of the end of a log that are shown."""
 
 _ATTEMPT = re.compile(r"\((\d+)\)$")
-_OF_PROGRAM = re.compile(r"(?:\w+: )?Error \(exit code \d+\)(?:: )?")
-"""Before the termination message of a container (workflow/controller/operator.go, inferFailedReason, in Argo 4.0.5)."""
+_OF_PROGRAM = re.compile(r"(?:\w+: )?Error \(exit code \d+\)(?:: )?(\w+: )?")
+"""Before the termination message of a container (workflow/controller/operator.go, inferFailedReason, in Argo 4.0.5),
+and the node that the message of a program of Fullpass begins with: a task may run several."""
 _KILLED = re.compile(r"signal: killed|exit status 137|OOMKilled")
 """In the last line of the launcher, whose child got SIGKILL, and in Argo's message."""
 
@@ -169,10 +170,10 @@ def _cause(pod: _Pod, log: str) -> str | None:
         return said
     lines = [line.strip() for line in log.strip().splitlines()[-_MOST_LINES:]]
     killed = "was killed, as for memory above its limit" if _KILLED.search(" ".join([pod.message, *lines[-1:]])) else ""
-    message = _OF_PROGRAM.sub("", pod.message, count=1)
+    message = _OF_PROGRAM.sub(r"\1", pod.message, count=1)
     if message and not killed:
-        name = message.partition(":")[0].lower()
-        return message if name == pod.task.replace("-", "") else f"{pod.shown}: {message}"
+        found = _OF_PROGRAM.match(pod.message)
+        return message if found and found[1] else f"{pod.shown}: {message}"
     if not lines:
         return f"{pod.shown}: {killed}." if killed else None
     return "\n  ".join([f"{pod.shown}: {killed}{'; ' if killed else ''}its log ends with", *lines])

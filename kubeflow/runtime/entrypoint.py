@@ -1,17 +1,18 @@
-"""Entry point of the container of a node: runs the TFX executor between the launcher's input and output messages.
+"""Entry point of the container of nodes: runs their TFX executors between the launcher's input and output messages.
 
 `python -m fullpass.kubeflow.runtime.entrypoint --plan JSON --executor-input '{{$}}' --input NAME=PATH --output
 NAME=PATH`
 """
 
 import json
+import logging
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,36 +44,39 @@ Described = dict[str, tuple[ArtifactCopy, Json]]
 
 
 def main(on_success: Callable[[ExecutorInput], None] = lambda _: None, *, reconnect: bool = True) -> None:
-    """Runs one node, then exits the process.
+    """Runs the nodes of a task, then exits the process.
 
     Args:
-        on_success: Called with the launcher's input after the node succeeded.
+        on_success: Called with the launcher's input after the nodes succeeded.
         reconnect: Whether to start again after a lost connection.
     """
     arguments = container_arguments("fullpass.kubeflow.runtime.entrypoint", __doc__, plan=None)
     # TFX executors would parse the remaining arguments as their own flags.
     sys.argv = sys.argv[:1]
     plan = json.loads(arguments.plan)
+    begun = [plan["nodes"][0]["node"]]
 
     def work() -> None:
         limit_arenas()
         task = from_arguments(arguments)
-        run_node(plan, task)
+        run_nodes(plan, task, begun.append)
         on_success(task)
 
     def record_error(error: BaseException) -> None:
         from fullpass.kubeflow.runtime.outcomes import record_failure
 
-        record_failure(os.environ, arguments.executor_input, plan["node"], error)
+        record_failure(os.environ, arguments.executor_input, begun[-1], error)
 
-    termination.run_to_end(plan["node"], work, record_error, reconnect=reconnect)
+    termination.run_to_end(lambda: begun[-1], work, record_error, reconnect=reconnect)
 
 
-def run_node(plan: Json, task: ExecutorInput) -> None:
-    """Runs the executor of a node and writes the output message.
+def run_nodes(plan: Json, task: ExecutorInput, begin: Callable[[str], None] = lambda _: None) -> None:
+    """Runs the nodes of a task one after the other, and writes the output message.
 
     Args:
-        plan: From the compiler: its line of TFX, executor, types, Beam options, folder of the user-defined modules.
+        plan: From the compiler: its line of TFX, folder of the user-defined modules, and of each node executor, types,
+            names of its inputs and outputs in the task, Beam options.
+        begin: Called with the name of each node before it runs.
 
     Raises:
         UserError: The image is of another line than the package, an input has no files, or a declared output was not
@@ -80,26 +84,41 @@ def run_node(plan: Json, task: ExecutorInput) -> None:
     """
     check_line(plan["line"])
     set_environment()
-    direct = plan["artifacts"] == "direct"
-    with libraries_for(plan["executor"], direct=direct):
-        executor_class = import_executor(plan["executor"], plan["folder"])
-    node = _Node(plan, task, direct)
-    inputs = node.open_inputs()
-    types, given = plan["parameters"], task.parameters
-    properties = {name: _CASTS[kind](given[name]) for name, kind in types.items() if name in given}
-    if "ingest" in plan:
-        properties["request"] = node.request()
+    direct, nodes = plan["artifacts"] == "direct", plan["nodes"]
+    made: Described = {}
     with tempfile.TemporaryDirectory() as scratch:
+        with libraries_for([one["executor"] for one in nodes], direct=direct):
+            executors = [import_executor(one["executor"], plan["folder"]) for one in nodes]
         provide_run_facts(os.environ, task, Path(scratch))
         temporary = f"{os.path.dirname(next(iter(task.outputs.values())).uri)}/.temp" if direct else scratch
-        executor = _executor(executor_class, plan["beam"], _data_bytes(inputs, properties), temporary)
-        if "entries" in plan.get("ingest", {}):
-            outputs = node.ingest_window(executor, properties)
-        else:
-            outputs = node.do(executor, inputs, properties)
-            outputs |= node.make_pages(outputs)
-            node.record(outputs)
-    write_output(task.output_file, outputs, {})
+        for number, (one, executor) in enumerate(zip(nodes, executors, strict=True), 1):
+            begin(one["node"])
+            if len(nodes) > 1:
+                logging.info("==== %s, node %d of %d of this task ====", one["node"], number, len(nodes))
+            part = input_of_node(one, task, made)
+            found = _Node(one, part, direct).run(executor, f"{temporary}/{one['node']}")
+            made |= {f"{one['prefix']}{name}": described for name, described in found.items()}
+    write_output(task.output_file, made, {})
+
+
+def input_of_node(plan: Json, task: ExecutorInput, made: Described) -> ExecutorInput:
+    """Returns the part of a task's input that is for one node, under the node's own names.
+
+    Args:
+        made: What earlier nodes of the task have made, by its name in the task.
+    """
+    copies = {**task.inputs, **{name: replace(copy, metadata=metadata) for name, (copy, metadata) in made.items()}}
+    prefix = plan["prefix"]
+
+    def own(named: Mapping[str, Any]) -> Json:
+        return {name.removeprefix(prefix): value for name, value in named.items() if name.startswith(prefix)}
+
+    return replace(
+        task,
+        parameters=own(task.parameters),
+        inputs={name: copies[read] for name, read in plan["reads"].items() if read in copies},
+        outputs=own(task.outputs),
+    )
 
 
 def check_line(compiled: str) -> None:
@@ -119,16 +138,16 @@ def check_line(compiled: str) -> None:
 
 
 @contextmanager
-def libraries_for(executor: str, *, direct: bool) -> Iterator[None]:
-    """Imports the libraries that an executor needs, or hides them from TFX while the executor is imported.
+def libraries_for(executors: Collection[str], *, direct: bool) -> Iterator[None]:
+    """Imports the libraries that executors need, or hides them from TFX while the executors are imported.
 
     Imports take most of a task's start-up time. TFX itself works without TensorFlow and Beam if they are not installed.
 
     Args:
-        executor: Package.module.Class.
+        executors: Package.module.Class of each.
         direct: Whether artifacts are opened in the object store, for which TFX uses TensorFlow.
     """
-    if executor in WITHOUT_TENSORFLOW and not direct:
+    if WITHOUT_TENSORFLOW.issuperset(executors) and not direct:
         with blocked_imports("tensorflow", "apache_beam"):
             yield
         return
@@ -178,6 +197,21 @@ class _Node:
     plan: Json
     task: ExecutorInput
     direct: bool
+
+    def run(self, executor_class: Any, temporary: str) -> Described:
+        """Runs the executor; returns all outputs of the node. temporary: a folder of its own."""
+        inputs = self.open_inputs()
+        types, given = self.plan["parameters"], self.task.parameters
+        properties = {name: _CASTS[kind](given[name]) for name, kind in types.items() if name in given}
+        if "ingest" in self.plan:
+            properties["request"] = self.request()
+        executor = _executor(executor_class, self.plan["beam"], _data_bytes(inputs, properties), temporary)
+        if "entries" in self.plan.get("ingest", {}):
+            return self.ingest_window(executor, properties)
+        outputs = self.do(executor, inputs, properties)
+        outputs |= self.make_pages(outputs)
+        self.record(outputs)
+        return outputs
 
     @property
     def outputs(self) -> Mapping[str, ArtifactCopy]:

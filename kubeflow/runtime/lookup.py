@@ -55,7 +55,7 @@ def main() -> None:
         write_output(task.output_file, artifacts, parameters)
 
     record_error = partial(outcomes.record_failure, os.environ, arguments.executor_input, arguments.kind)
-    termination.run_to_end(arguments.kind, work, record_error, reconnect=True)
+    termination.run_to_end(lambda: arguments.kind, work, record_error, reconnect=True)
 
 
 def find_run_inputs(task: ExecutorInput) -> Outputs:

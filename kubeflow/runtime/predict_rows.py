@@ -28,7 +28,7 @@ def main() -> None:
     """Predicts, then exits the process."""
     arguments = container_arguments("fullpass.kubeflow.runtime.predict_rows", __doc__, plan=None)
     termination.run_to_end(
-        "Predict", lambda: predict(json.loads(arguments.plan), from_arguments(arguments)), reconnect=True
+        lambda: "Predict", lambda: predict(json.loads(arguments.plan), from_arguments(arguments)), reconnect=True
     )
 
 

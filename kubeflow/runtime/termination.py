@@ -60,7 +60,7 @@ class Terminated(BaseException):
 
 
 def run_to_end(
-    name: str,
+    name: Callable[[], str],
     work: Callable[[], None],
     record_error: Callable[[BaseException], None] = lambda _: None,
     *,
@@ -72,6 +72,7 @@ def run_to_end(
     Python's shutdown after all output is written, and the task would count as failed.
 
     Args:
+        name: Of what runs now, for messages.
         record_error: Called with the error if the work failed.
         reconnect: Whether to start again after a lost connection.
     """
@@ -81,17 +82,17 @@ def run_to_end(
             work()
         except Exception as error:
             if reconnect:
-                restart_if_connection_was_lost(name, error)
+                restart_if_connection_was_lost(name(), error)
             raise
         code = ExitCode.DONE
     except Terminated as error:
         record_error(error)
         logging.warning("Stopped by SIGTERM.")
-        _report(name, _STOPPED)
+        _report(name(), _STOPPED)
         code = ExitCode.TERMINATED
     except BaseException as error:
-        logging.exception("%s failed.", name)
-        _report(name, failure.explain(error))
+        logging.exception("%s failed.", name())
+        _report(name(), failure.explain(error))
         record_error(error)
         code = ExitCode.FAILED
     logging.shutdown()

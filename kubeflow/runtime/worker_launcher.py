@@ -59,7 +59,7 @@ def main() -> None:
         namespace = (_ACCOUNT / "namespace").read_text().strip()
         run_as_job(ApiClient(), namespace, settings, args, from_arguments(arguments), account=account)
 
-    termination.run_to_end(settings["node_id"], work)
+    termination.run_to_end(lambda: settings["node_id"], work)
 
 
 def run_as_job(

@@ -40,10 +40,11 @@ def package_of(folder: Path) -> str:
     (folder / "pipeline").mkdir()
     (folder / "pipeline" / "trips.csv").write_text("".join(taxi_lines(ROWS)))
     spec, platform = yaml.safe_load_all(compiled(folder, PIPELINE, NODES))
-    tasks, kept = spec["root"]["dag"]["tasks"], ["trainer"]
+    dag, kept = spec["components"]["comp-nodes"]["dag"], ["trainer"]
+    tasks = dag["tasks"]
     for name in kept:
         kept += [other for other in tasks[name].get("dependentTasks", ()) if other not in kept]
-    spec["root"]["dag"]["tasks"] = {name: tasks[name] for name in kept}
+    dag["tasks"] = {name: tasks[name] for name in kept}
     return yaml.safe_dump_all([spec, platform])
 
 
@@ -98,7 +99,7 @@ def training(backend: Backend, run: str) -> dict:
 def test_the_second_attempt_goes_on_in_the_middle_of_an_epoch(runs):
     _, backend, undisturbed, killed = runs
     assert (undisturbed.attempts["trainer"], killed.attempts["trainer"]) == (1, 2)
-    assert {task for task, state in killed.states.items() if state == "COMPLETE"} == {"find-inputs", "trainer"}
+    assert {task for task, state in killed.states.items() if state == "COMPLETE"} == {"find-inputs", "trainer", "nodes"}
     whole, resumed = training(backend, undisturbed.id), training(backend, killed.id)
     per_epoch = -(-whole["rows"]["train"] // 2)
     assert whole["resumed_at_update"] == 0 and resumed["resumed_at_update"] >= UPDATES

@@ -125,6 +125,16 @@ def constants(package: Any, task: str) -> dict[str, Any]:
     return found | (unpack(args[args.index("--constants") + 1]) if "--constants" in args else {})
 
 
+def plan_of(package: Any, node: str) -> tuple[str, dict[str, Any]]:
+    """Returns the task of a node, and the node's plan in it."""
+    args = {
+        label: executor["container"]["args"] for label, executor in package.executors.items() if "container" in executor
+    }
+    plans = {label: json.loads(found[found.index("--plan") + 1]) for label, found in args.items() if "--plan" in found}
+    [found] = [(label, one) for label, plan in plans.items() for one in plan.get("nodes", ()) if one["node"] == node]
+    return found[0].removeprefix("exec-"), found[1]
+
+
 @pytest.fixture(scope="session")
 def compile_taxi(tmp_path_factory) -> Callable[..., Any]:
     """Returns `compile(environment text, edit={old: new})`, which compiles the taxi example for an environment."""

@@ -35,13 +35,17 @@ class Refused(Exception):
 
 @dataclass
 class Result:
-    """The end of a run: task -> COMPLETE or CACHED; attempts per task; seconds of its last attempt."""
+    """The end of a run: task -> COMPLETE or CACHED; attempts per task; seconds of its last attempt.
+
+    pods: drivers of DAGs and of containers, importers, and containers.
+    """
 
     id: str
     states: dict[str, str] = field(default_factory=dict)
     attempts: dict[str, int] = field(default_factory=dict)
     folders: dict[str, Path] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    pods: int = 0
 
     def log(self, task: str) -> str:
         """Returns the output that the container of a task printed."""
@@ -98,6 +102,7 @@ class _Run:
         return self.backend.metadata
 
     def root(self, parameters: dict[str, Any]) -> None:
+        self.result.pods += 1
         execution = self.metadata.start(DAG, self.result.id, "", 0, parameters)
         self._dag(self.spec["root"]["dag"], execution)
 
@@ -129,6 +134,7 @@ class _Run:
                     self.result.states[hook] = self._task(hook, exit_task, parent)
 
     def _task(self, name: str, task: dict[str, Any], parent: int) -> str:
+        self.result.pods += 1
         component = self.spec["components"][task["componentRef"]["name"]]
         if "dag" in component:
             inputs = self._inputs(name, task, component, parent)
@@ -168,6 +174,7 @@ class _Run:
         most = 1 + task.get("retryPolicy", {}).get("maxRetryCount", 0)
         for attempt in range(most):
             self.result.attempts[name] = attempt + 1
+            self.result.pods += 1
             if attempt:
                 self.result.folders[name].rename(f"{self.result.folders[name]}-{attempt - 1}")
             pod = self._pod(name, container, component["executorLabel"], attempt)

@@ -19,7 +19,7 @@ from fullpass.pipeline.authoring.checks.check import require
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.loading.problems import ConfigError
 from tests.kubeflow.compile.package_lint import lint
-from tests.kubeflow.conftest import ENVIRONMENT, REPOSITORY, constants
+from tests.kubeflow.conftest import ENVIRONMENT, REPOSITORY, constants, plan_of
 
 pytestmark = pytest.mark.integration
 
@@ -74,7 +74,7 @@ def test_kfp_parses_both_documents_strictly(taxi_package):
     pipeline, platform = yaml.safe_load_all(to_yaml(taxi_package))
     spec = json_format.ParseDict(pipeline, pipeline_spec_pb2.PipelineSpec())
     json_format.ParseDict(platform, pipeline_spec_pb2.PlatformSpec())
-    assert spec.schema_version == "2.1.0" and len(spec.root.dag.tasks) == 16
+    assert spec.schema_version == "2.1.0" and set(spec.root.dag.tasks) == {"find-inputs", "nodes"}
 
 
 def test_the_kfp_sdk_loads_it_as_a_component(taxi_package):
@@ -117,7 +117,7 @@ def test_the_trainer_gets_what_the_environment_gives_it(taxi_package):
     assert pod["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
     assert pod["pvcMount"] == [{"constant": "models", "mountPath": "/models"}]
     assert pod["imagePullSecret"] == [{"secretName": "registry-login"}] and pod["activeDeadlineSeconds"] == "7200"
-    task = taxi_package.pipeline["root"]["dag"]["tasks"]["trainer"]
+    task = taxi_package.tasks["trainer"]
     assert task["retryPolicy"] == {
         "maxRetryCount": 2, "backoffDuration": "60s", "backoffFactor": 2, "backoffMaxDuration": "600s",
     }  # fmt: skip
@@ -145,20 +145,14 @@ def test_the_restricted_standard_admits_every_pod_from_the_release_that_can_say_
 
 
 def test_look_ups_are_never_cached_and_nodes_are_unless_told(taxi_package):
-    tasks = taxi_package.pipeline["root"]["dag"]["tasks"]
+    tasks = taxi_package.tasks
     uncached = {name for name, task in tasks.items() if not task["cachingOptions"]["enableCache"]}
-    assert uncached == {"evaluator", "find-inputs", "last-blessed-model"}
-
-
-def test_every_node_of_the_local_pipeline_is_there(taxi_package):
-    tasks = set(taxi_package.pipeline["root"]["dag"]["tasks"])
-    nodes = "Ingest StatisticsGen Schema SchemaComparison ExampleValidator Transform Trainer Parity LastBlessedModel"
-    assert {task_name(node) for node in f"{nodes} Evaluator ServingCheck Pusher Report".split()} <= tasks
+    assert uncached == {"evaluator", "find-inputs", "last-blessed-model", "nodes"}
 
 
 def test_of_the_nodes_a_change_of_the_config_changes_the_trainer_alone(compile_taxi, taxi_package):
     edited = compile_taxi(edit={"epochs: ": "epochs: 1"}).package
-    before, after = taxi_package.pipeline["root"]["dag"]["tasks"], edited.pipeline["root"]["dag"]["tasks"]
+    before, after = taxi_package.tasks, edited.tasks
     # Look-ups identify the model that a run would make by its parameters.
     changed = {name for name in before if before[name] != after[name]}
     args = [package.pipeline["deploymentSpec"]["executors"] for package in (taxi_package, edited)]
@@ -217,15 +211,14 @@ def test_what_cannot_run_is_refused_when_it_is_compiled(compile_taxi, old, new, 
 
 
 def test_a_window_is_one_artifact_and_nodes_find_its_spans_in_the_registry(spans_package):
-    tasks = spans_package.pipeline["root"]["dag"]["tasks"]
-    assert [name for name in tasks if name.startswith("ingest")] == ["ingest"] and "window" not in tasks
-    for name in ("statistics-gen", "transform", "parity", "evaluator", "pusher", "report"):
-        source = tasks[name]["inputs"]["artifacts"]["examples"]["taskOutputArtifact"]
-        assert source == {"producerTask": "ingest", "outputArtifactKey": "examples"}, name
-        plan = json.loads(spans_package.executors[f"exec-{name}"]["container"]["args"][1])
+    tasks = spans_package.tasks
+    assert [name for name in tasks if name.startswith("ingest")] == ["ingest-and-schema"] and "window" not in tasks
+    for name in ("StatisticsGen", "Transform", "Parity", "Evaluator", "Pusher", "Report"):
+        task, plan = plan_of(spans_package, name)
+        source = tasks[task]["inputs"]["artifacts"][plan["reads"]["examples"]]["taskOutputArtifact"]
+        assert source == {"producerTask": "ingest-and-schema", "outputArtifactKey": "Ingest_examples"}, name
         assert plan["windows"] == ["examples"] and "ingest" not in plan, name
-    plan = json.loads(spans_package.executors["exec-ingest"]["container"]["args"][1])
-    assert plan["ingest"] == {
+    assert plan_of(spans_package, "Ingest")[1]["ingest"] == {
         "registry": "/models/registry", "pipeline": "taxi", "anew": False,
         "entries": "/models/registry/taxi/examples", "records": "/models/registry/taxi/examples/files",
     }  # fmt: skip
@@ -254,7 +247,7 @@ def test_a_run_is_told_its_span_and_by_default_takes_the_newest(spans_package):
 
 
 def test_the_cache_of_analyzers_lies_in_the_registry_and_is_no_input(spans_package):
-    transform = spans_package.pipeline["root"]["dag"]["tasks"]["transform"]["inputs"]
+    transform = spans_package.tasks["transform"]["inputs"]
     options = json.loads(constants(spans_package, "transform")["options"])
     assert options["cache"] == "/models/registry/taxi/analyzer_cache"
     assert set(transform["artifacts"]) == {"examples", "schema"}
@@ -272,8 +265,7 @@ def test_the_newest_span_is_found_by_the_evaluator_itself(compile_taxi):
     assert json.loads(given["options"])["spanned"] is True
     evaluated = json.loads(given["evaluated"])
     assert evaluated["thresholds"]["auc"]["newest_span"]["min"] == 0.8
-    plan = json.loads(package.executors["exec-evaluator"]["container"]["args"][1])
-    assert plan["executor"] == "fullpass.components.evaluation.component.EvaluatorExecutor"
+    assert plan_of(package, "Evaluator")[1]["executor"] == "fullpass.components.evaluation.component.EvaluatorExecutor"
 
 
 def test_nodes_that_keep_something_of_spans_have_the_volume_of_the_registry(compile_taxi):
@@ -342,7 +334,7 @@ def test_what_needs_no_tensorflow_has_the_small_image(compile_taxi):
     executors = compile_taxi(given).package.executors
     images = {name: executor["container"]["image"] for name, executor in executors.items() if "container" in executor}
     assert {name.removeprefix("exec-") for name, image in images.items() if "small" in image} == {
-        "find-inputs", "end-last-blessed-model", "schema", "data-gate", "report",
+        "find-inputs", "data-gate", "report",
     }  # fmt: skip
     assert images["exec-pusher"] == "pusher:1" and images["exec-trainer"] == "registry.example/taxi:1.4.2"
     direct = f"{given}artifacts: direct\npipeline_root: gs://bucket/root\n"
@@ -350,7 +342,6 @@ def test_what_needs_no_tensorflow_has_the_small_image(compile_taxi):
     executors = compile_taxi(direct, edit={FILES: column}).package.executors
     for name, why in (("report", "TFX opens gs:// by TensorFlow"), ("find-inputs", "it reads rows")):
         assert executors[f"exec-{name}"]["container"]["image"] == "registry.example/taxi:1.4.2", why
-    assert "small" in executors["exec-end-last-blessed-model"]["container"]["image"]
 
 
 def test_names_that_argo_takes():
@@ -360,24 +351,24 @@ def test_names_that_argo_takes():
 
 def test_ids_and_weights_come_from_the_model_that_a_look_up_found(compile_taxi):
     edit = {"training: {": "stable_ids: true\ntraining: {warm_start: blessed, "}
-    tasks = compile_taxi(edit=edit).package.pipeline["root"]["dag"]["tasks"]
+    tasks = compile_taxi(edit=edit).package.tasks
     for name, key in (("transform", "base_model"), ("trainer", "base_model"), ("evaluator", "baseline_model")):
         source = tasks[name]["inputs"]["artifacts"][key]["taskOutputArtifact"]
-        assert source == {"producerTask": "last-blessed-model", "outputArtifactKey": "model"}, name
-    assert tasks["last-blessed-model"]["dependentTasks"] == ["find-inputs"]
-    recorded = tasks["evaluator"]["inputs"]["parameters"]["made_from"]["taskOutputParameter"]
-    assert recorded == {"producerTask": "find-inputs", "outputParameterKey": "made_from"}
+        assert source == {"producerTask": "last-blessed-model", "outputArtifactKey": "artifact"}, name
+    for task, name, key in (("last-blessed-model", "uri", "model_uri"), ("evaluator", "made_from", "made_from")):
+        assert tasks[task]["inputs"]["parameters"][name] == {"componentInputParameter": key}
+        found = tasks["nodes"]["inputs"]["parameters"][key]["taskOutputParameter"]
+        assert found == {"producerTask": "find-inputs", "outputParameterKey": key}
 
 
 def test_the_look_up_of_the_blessed_model_sees_what_was_rolled_back(compile_taxi):
     pushed = "volumes: [{claim: serving, mount: /models/taxi}]"
     package = compile_taxi(ENVIRONMENT.replace("nodes:\n", f"nodes:\n  Pusher: {{{pushed}}}\n")).package
     mounted = {name: [v["constant"] for v in pod.get("pvcMount", ())] for name, pod in package.kubernetes.items()}
-    assert mounted.pop("exec-end-last-blessed-model") == [], "it opens nothing"
     of_pushes = {"exec-pusher", "exec-find-inputs"}
     assert {name for name, claims in mounted.items() if claims == ["models", "serving"]} == of_pushes
     assert all(claims == ["models"] for name, claims in mounted.items() if name not in of_pushes)
-    parameters = package.pipeline["root"]["dag"]["tasks"]["find-inputs"]["inputs"]["parameters"]
+    parameters = package.tasks["find-inputs"]["inputs"]["parameters"]
     assert parameters["push_to"]["runtimeValue"]["constant"] == "/models/taxi"
 
 

@@ -45,9 +45,7 @@ def test_the_backend_of_each_release_can_run_it(tmp_path, release, model):
     where = {"pushed": {"model": "/models/taxi"}, "blessed": {}, "gs://bucket/taxi": {"model": "gs://bucket/taxi"}}
     declared = yaml.safe_load(PREDICT)["predict"]
     assert parameters == {"rows": declared["rows"], "output": declared["output"], "date": "", **where[model]}
-    tasks = (
-        {"find-model", "fetched-model", "import-fetched-model", "end-fetched-model"} if model == "blessed" else set()
-    )
+    tasks = {"find-model", "nodes", "fetched-model"} if model == "blessed" else set()
     assert set(package.tasks) == {"predict", *tasks}
     constants = package.tasks["predict"].get("inputs", {}).get("parameters", {})
     assert ("schedule_time" in constants) == (release == "2.17")

@@ -41,7 +41,7 @@ def printed(node: str, cause: str) -> str:
         "from fullpass.base.errors import UserError\n"
         "from fullpass.kubeflow.runtime.termination import run_to_end\n"
         f"def work(): raise UserError({cause!r})\n"
-        f"run_to_end({node!r}, work)\n"
+        f"run_to_end(lambda: {node!r}, work)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 1

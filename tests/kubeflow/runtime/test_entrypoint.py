@@ -14,7 +14,7 @@ import pytest
 from fullpass.base.errors import UserError
 from fullpass.components.library_versions import line
 from fullpass.kubeflow.runtime import termination
-from fullpass.kubeflow.runtime.entrypoint import check_line, run_node
+from fullpass.kubeflow.runtime.entrypoint import check_line, run_nodes
 from fullpass.kubeflow.runtime.executor_input import ABSENT, name_values, parse_message, write_output
 
 pytestmark = pytest.mark.integration
@@ -76,15 +76,16 @@ def node(tmp_path, monkeypatch):
             },
         }  # fmt: skip
         plan = {
-            "node": "Toy", "line": line(), "executor": f"toy_executors.{executor}",
+            "node": "Toy", "prefix": "", "executor": f"toy_executors.{executor}",
             "parameters": {"keep": "int", "target": "str"},
             "inputs": {"examples": "tfx.types.standard_artifacts.Examples"},
+            "reads": {"examples": "examples"},
             "outputs": {"model": "tfx.types.standard_artifacts.Model"}, "beam": None,
             "windows": windows,
-            "folder": str(tmp_path / "pipeline"), "artifacts": artifacts,
         }  # fmt: skip
+        task = {"line": line(), "folder": str(tmp_path / "pipeline"), "artifacts": artifacts, "nodes": [plan]}
         paths = {"examples": str(local / "examples")}, {"model": str(local / "model")}
-        run_node(plan, parse_message(json.dumps(message), *paths))
+        run_nodes(task, parse_message(json.dumps(message), *paths))
         answer = json.loads((tmp_path / "kfp_outputs" / "output_metadata.json").read_text())
         return answer, sys.modules["toy_executors"].SEEN
 
@@ -171,7 +172,7 @@ def ends(code: str, log: Path, *, stop: bool = False) -> subprocess.CompletedPro
         "from fullpass.kubeflow.runtime.termination import run_to_end\n"
         "from fullpass.base.errors import UserError\n"
         f"def work():\n{textwrap.indent(textwrap.dedent(code), '    ')}\n"
-        "run_to_end('Toy', work, reconnect=True)\n"
+        "run_to_end(lambda: 'Toy', work, reconnect=True)\n"
     )
     environment = {**os.environ, termination.LOG_VARIABLE: str(log)}
     process = subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=-1, stderr=-1, text=True)
@@ -283,3 +284,67 @@ def test_the_signal_to_stop_runs_what_cleans_up(tmp_path):
     done = ends(code, tmp_path / "log", stop=True)
     assert done.returncode == 143 and time.monotonic() - began < 30
     assert (tmp_path / "cleaned").exists() and "the pod received SIGTERM" in (tmp_path / "log").read_text()
+
+
+@pytest.fixture
+def shared(tmp_path, monkeypatch):
+    """Returns `shared(executor)`, which runs the nodes First and Second in one task and returns the artifacts."""
+    (tmp_path / "pipeline").mkdir()
+    (tmp_path / "pipeline" / "toy_shared.py").write_text(textwrap.dedent(MODULE + SHARED))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+
+    def run(executor: str):
+        sys.modules.pop("toy_shared", None)
+        local, root = tmp_path / "local", "minio://bucket/root"
+        outputs = ("First_model", "Second_model")
+        message = {
+            "inputs": {"parameterValues": {"First_keep": 1.0, "Second_keep": 2.0}},
+            "outputs": {
+                "artifacts": {name: {"artifacts": [{"name": name, "uri": f"{root}/{name}"}]} for name in outputs},
+                "outputFile": str(tmp_path / "output_metadata.json"),
+            },
+        }
+        model = "tfx.types.standard_artifacts.Model"
+        common = {"parameters": {"keep": "int"}, "outputs": {"model": model}, "beam": None, "windows": []}
+        nodes = [
+            {"node": "First", "prefix": "First_", "executor": "toy_shared.Writes", "inputs": {}, "reads": {}},
+            {"node": "Second", "prefix": "Second_", "executor": f"toy_shared.{executor}",
+             "inputs": {"before": model}, "reads": {"before": "First_model"}},
+        ]  # fmt: skip
+        folder = str(tmp_path / "pipeline")
+        plan = {"line": line(), "folder": folder, "artifacts": "copied", "nodes": [node | common for node in nodes]}
+        begun: list[str] = []
+        task = parse_message(json.dumps(message), {}, {name: str(local / name) for name in outputs})
+        try:
+            run_nodes(plan, task, begun.append)
+        finally:
+            shared.begun = begun
+        return json.loads((tmp_path / "output_metadata.json").read_text())["artifacts"]
+
+    shared = run
+    return run
+
+
+SHARED = """
+    class Follows(base_executor.BaseExecutor):
+        def Do(self, input_dict, output_dict, exec_properties):
+            [before], [model] = input_dict["before"], output_dict["model"]
+            with open(before.uri + "/file") as source, open(model.uri + "/file", "w") as file:
+                file.write(source.read() + str(exec_properties["keep"]))
+            model.set_string_custom_property("follows", before.get_string_custom_property("made_from"))
+"""
+
+
+def test_a_node_of_a_task_reads_what_an_earlier_node_of_it_made(shared, tmp_path):
+    made = shared("Follows")
+    assert (tmp_path / "local" / "Second_model" / "file").read_text() == "x2", "the first's file, its own parameter"
+    assert set(made) == {"First_model", "Second_model"} and shared.begun == ["First", "Second"]
+    first, second = (made[name]["artifacts"][0]["metadata"] for name in ("First_model", "Second_model"))
+    assert first["made_from"] == second["follows"] == "minio://bucket/root/First_model/file"
+
+
+def test_the_node_of_a_task_that_fails_is_known_and_nothing_is_answered(shared, tmp_path):
+    with pytest.raises(UserError, match="output 'Second_model': the executor neither wrote"):
+        shared("Forgets")
+    assert shared.begun == ["First", "Second"] and not (tmp_path / "output_metadata.json").exists()
