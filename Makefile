@@ -34,7 +34,7 @@ endif
 PYTHONS := $(PYTHON)
 endif
 
-.PHONY: help env demo test test-fast test-long coverage fuzz sizes licenses lint types docs bench bench-run bench-taxi bench-edit bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-images bench-kubeflow bench-predict bench-serve bench-joins bench-target bench-rules gate-events check-flink check-spark check-s3 check-serving check-image check-kfp check-workers check-mlflow check-report check-wheel check-newest pictures lock lock-checks clean FORCE
+.PHONY: help env demo test test-fast test-long coverage fuzz sizes licenses lint types docs bench bench-run bench-taxi bench-edit bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-images bench-kubeflow bench-predict bench-serve bench-joins bench-target bench-rules gate-events check-flink check-spark check-s3 check-serving check-image check-kfp check-kube check-kube-workers check-workers check-mlflow check-report check-wheel check-newest pictures lock lock-checks clean FORCE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -161,6 +161,7 @@ JOB_SERVER_JAR ?=
 SPARK_JOB_SERVER_JAR ?=
 VERSITYGW      ?= .tools/bin/versitygw
 KFP_BIN        ?=
+KFP            ?=
 CRD            ?=
 EXPORT         ?= examples/taxi/serving/current
 
@@ -205,6 +206,31 @@ check-image: env  ## builds the image and runs a node and the demo in it as user
 
 check-kfp: env .tools/small/installed $(filter .tools/bin/versitygw,$(VERSITYGW))  ## runs packages with the driver and launcher of a KFP release: KFP_BIN=FOLDER, KFP_RELEASE=2.17; needs root, and Go or VERSITYGW=PROGRAM
 	KFP_BIN="$(abspath $(KFP_BIN))" KFP_RELEASE="$(KFP_RELEASE)" SMALL="$(CURDIR)/.tools/small" VERSITYGW="$(abspath $(VERSITYGW))" PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pytest -s tests/live/kfp.py $(ARGS)
+
+check-kube: env .tools/kube/built $(filter .tools/bin/versitygw,$(VERSITYGW))  ## runs packages by Kubeflow's and Argo's own programs on a real Kubernetes API server: KFP=FOLDER, a built checkout; needs root, Go, runc, ip, mariadbd
+	KFP="$(abspath $(KFP))" VERSITYGW="$(abspath $(VERSITYGW))" $(ON_KUBE) tests/live/kube/kubeflow.py $(ARGS)
+
+check-kube-workers: env .tools/kube/built  ## trains on several pods, and with a tf.data service of pods, on a real Kubernetes API server; needs root, Go, runc, ip
+	$(ON_KUBE) tests/live/kube/workers.py $(ARGS)
+
+ON_KUBE = KUBE_BIN="$(CURDIR)/.tools/kube/bin" PATH="$(abspath $(BIN)):$$PATH" $(VENV_PYTHON) -m tests.live.kube
+
+# Kubernetes' own go.mod finds its parts in its repository; here they are the published modules of the same release.
+# Built once, in about an hour of one core.
+KUBERNETES := 35.4
+ARGO       := v4.0.5
+GO_BUILD    = CGO_ENABLED=0 go build -mod=mod -trimpath -ldflags='-s -w'
+.tools/kube/built:
+	@command -v go >/dev/null || { echo "check-kube builds Kubernetes and Argo with Go (1.25 or later)." >&2; exit 1; }
+	@mkdir -p .tools/kube/bin .tools/kube/kubernetes
+	cd .tools/kube/kubernetes && \
+	  kube=$$(go mod download -json k8s.io/kubernetes@v1.$(KUBERNETES) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p') && \
+	  sed -E 's#^module .*#module example/kube#; s#=> \./staging/src/(k8s.io/[a-z-]+)#=> \1 v0.$(KUBERNETES)#' "$$kube/go.mod" > go.mod && \
+	  echo "require k8s.io/kubernetes v1.$(KUBERNETES)" >> go.mod && cat "$$kube/go.sum" > go.sum && \
+	  $(GO_BUILD) -o ../bin/ k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager && \
+	  $(GO_BUILD) -o ../bin/etcd go.etcd.io/etcd/server/v3 && $(GO_BUILD) -o ../bin/kustomize sigs.k8s.io/kustomize/kustomize/v5
+	GOBIN="$(CURDIR)/.tools/kube/bin" go install github.com/argoproj/argo-workflows/v4/cmd/argoexec@$(ARGO) github.com/argoproj/argo-workflows/v4/cmd/workflow-controller@$(ARGO)
+	@touch $@
 
 check-workers: env  ## validates the Job of a Trainer's workers against the Job schema of an operator: CRD=FILE of JobSet or of Kubeflow Trainer
 	CRD="$(abspath $(CRD))" $(BIN)/pytest -s tests/live/crds.py $(ARGS)

@@ -26,8 +26,8 @@ import pytest
 import yaml
 
 from tests.kubeflow.backend.run import Backend
-from tests.kubeflow.backend.store import ObjectStore
 from tests.live.servers import answers, forwards, free_port, needed, server, worker_pool
+from tests.live.shared_folder import SharedFolder
 from tests.live.taxi import (  # noqa: F401
     EVAL,
     ROWS,
@@ -76,17 +76,6 @@ def processes() -> Iterator[tuple[int, int, float]]:
 def taken() -> float:
     """Returns the processor seconds of all servers until now."""
     return sum(seconds for _, group, seconds in processes() if group in SERVERS)
-
-
-class SharedFolder(ObjectStore):
-    """A folder that all nodes see: there is nothing to copy."""
-
-    def upload(self, source: Path, uri: str) -> bool:
-        """See base class."""
-        return source.exists()
-
-    def download(self, uri: str, target: Path, *, whole_names: bool) -> None:
-        """See base class."""
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """ML Metadata's service: its own library, on which the real server is also based, behind its own gRPC interface."""
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -52,12 +53,12 @@ class StoredMetadata:
 
 
 @contextmanager
-def metadata_service(metadata: StoredMetadata) -> Iterator[int]:
-    """Serves metadata on loopback; yields the port."""
+def metadata_service(metadata: StoredMetadata, address: str = "127.0.0.1:0") -> Iterator[int]:
+    """Serves metadata, by default on loopback; yields the port."""
     calls = {name: _call(metadata, name) for name in _SERVICE.methods_by_name if hasattr(library, name)}
     server = grpc.server(futures.ThreadPoolExecutor(4))
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(_SERVICE.full_name, calls)])
-    port = server.add_insecure_port("127.0.0.1:0")
+    port = server.add_insecure_port(address)
     server.start()
     try:
         yield port
@@ -75,3 +76,8 @@ def _call(metadata: StoredMetadata, name: str) -> Any:
         return message
 
     return grpc.unary_unary_rpc_method_handler(answer)
+
+
+if __name__ == "__main__":  # ADDRESS FILE
+    with metadata_service(StoredMetadata(Path(sys.argv[2])), sys.argv[1]):
+        threading.Event().wait()

@@ -1,0 +1,1 @@
+"""A Kubernetes cluster for `make check-kube`: its own control plane, and a small kubelet in place of the real one."""
