@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         rollback,
         run,
         runs,
+        tfx_pipeline,
         versions,
     )
     from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem
@@ -65,6 +66,7 @@ __all__ = [
     "rollback",
     "run",
     "runs",
+    "tfx_pipeline",
     "versions",
 ]
 

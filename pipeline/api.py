@@ -41,6 +41,8 @@ from fullpass.pipeline.transform import Transform
 from fullpass.preprocessing.features.label import Task
 
 if TYPE_CHECKING:
+    from tfx.orchestration import pipeline as tfx_types
+
     from fullpass.components.predict.exported import Exported
     from fullpass.pipeline.registry.compare import Comparison
     from fullpass.pipeline.registry.evaluate import Evaluation
@@ -292,6 +294,38 @@ def analyze(pipeline: PipelineFile, rows: Rows, folder: Path | str | None = None
     set_environment()
     use_modules_of(loaded.folder)
     return Transform(loaded, rows, folder)
+
+
+def tfx_pipeline(
+    pipeline: PipelineFile, *, root: Path | str | None = None, span: str | None = None
+) -> "tfx_types.Pipeline":
+    """Returns the TFX pipeline of a YAML for a DAG runner of TFX.
+
+    Such a runner runs the nodes one after the other in its own process, and keeps no record for `fullpass runs`.
+
+    Example:
+        >>> from tfx import v1 as tfx
+        >>> pipeline = fullpass.tfx_pipeline("pipeline.yaml")
+        >>> tfx.orchestration.LocalDagRunner().run(pipeline)  # doctest: +SKIP
+
+    Args:
+        root: Folder of artifacts and metadata, instead of `root:` of the YAML plus the pipeline's name.
+        span: The newest span to train on, as a date or number, or A:B; by default the newest existing span.
+
+    Raises:
+        ConfigError: The YAML has mistakes.
+        UserError: Source files or the span are missing, the root is another pipeline's, or a node of `nodes:` does not
+            fit.
+    """
+    set_environment()
+    loaded = _loaded(pipeline, span=span)
+    folder = pipeline_root(loaded, None if root is None else Path(root))
+    claim_root(folder, loaded.config.name)
+    use_modules_of(loaded.folder)
+    from fullpass.pipeline.running.build import build
+    from fullpass.pipeline.running.run_window import run_window
+
+    return build(loaded, root=folder, window=run_window(loaded, folder, span))
 
 
 def open_model(model: PipelineFile, *, warm: bool = False) -> "Exported":

@@ -23,26 +23,18 @@ def main() -> None:
     here = Path(__file__).resolve().parent
     sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != here]
 
+    from fullpass.pipeline.api import tfx_pipeline
     from fullpass.pipeline.startup import set_environment
 
     set_environment()
     from tfx.orchestration.local.local_dag_runner import LocalDagRunner
 
     from fullpass.base.errors import UserError
-    from fullpass.base.user_modules import use_modules_of
-    from fullpass.components.ingest.spans.spans import find_window
-    from fullpass.pipeline.authoring.checks.check import require
-    from fullpass.pipeline.authoring.loading.load import load
-    from fullpass.pipeline.root.layout import pipeline_root
-    from fullpass.pipeline.running.build import build
     from fullpass.pipeline.running.request import RunRequest
 
     file = os.environ.get(CONFIG_VARIABLE)
     if not file:
         raise UserError(f"set {CONFIG_VARIABLE} to the absolute path of a pipeline YAML.")
-    loaded = load(Path(file))
-    require(loaded)
-    use_modules_of(loaded.folder)
     span = os.environ.get(SPAN_VARIABLE) or None
     command = RunRequest(span=span).command(Path(file))
 
@@ -54,8 +46,7 @@ def main() -> None:
             if ended.returncode:
                 sys.exit(ended.returncode)
 
-    window = find_window(loaded.config.data, loaded.resolve, span)
-    Runner().run(build(loaded, root=pipeline_root(loaded), window=window))
+    Runner().run(tfx_pipeline(file, span=span))
 
 
 if __name__ == "__main__":
