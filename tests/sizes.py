@@ -41,7 +41,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
         ("preprocessing/analysis/", "components/transform/", "components/accumulate", "components/read_records"),
     ),
     "records, input, data service": (1_740, ("trainer/records/", "trainer/input/")),
-    "networks, loop": (3_390, ("trainer/",)),
+    "networks, loop": (3_430, ("trainer/",)),
     "trees, linear, insight": (1_470, ("trainer/trees/", "trainer/linear/", "trainer/insight/")),
     "tuning": (330, ("trainer/tuning/", "components/tuning/")),
     "export": (480, ("trainer/export/",)),

@@ -31,7 +31,7 @@ def with_own_nodes(function: str, nodes: Sequence[base_node.BaseNode], code: str
         returned = add(MappingProxyType(by_id))
     own = _checked(function, returned, by_id)
     for node, waiting in own.items():
-        spec = getattr(node, "executor_spec", None)
+        spec: Any = getattr(node, "executor_spec", None)
         path = spec.class_path if isinstance(spec, executor_spec.ExecutorClassSpec) else "tfx."
         if path.startswith("tfx.components.bulk_inferrer."):
             let_bulk_inferrer_take_texts()

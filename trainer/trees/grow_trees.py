@@ -28,7 +28,7 @@ from fullpass.trainer.models.model_inputs import apply_model, keras_inputs, mode
 from fullpass.trainer.models.tasks import headed, logit_names, target_unit, targets_of
 from fullpass.trainer.models.weight_semantics import Network
 from fullpass.trainer.trees.forest import ForestLayer, forest_of, mean_of
-from fullpass.trainer.trees.growth import Choice, Work, seconds_of
+from fullpass.trainer.trees.growth import NumbersChoice, Work, seconds_of_work
 from fullpass.trainer.trees.rounds import (
     ROUNDS,
     Judge,
@@ -176,7 +176,7 @@ def grow_trees(
             return Rounds(own, train, validation, judge, growers, folds)
 
         many = any(item.output.kind == "ids" and item.size > _FEW_IDS for item in inputs.values())
-        choice = Choice(_trees(spec), work, rounds_of, at_once, stops, epochs[0])
+        choice = NumbersChoice(_trees(spec), work, rounds_of, at_once, stops, epochs[0])
         best = choice.run(categories=many)
         leaves = choice.chosen["num_leaves"]
         if training.epochs == "auto":
@@ -226,10 +226,10 @@ def grow_trees(
     return replace(first, again=again) if times > 0 else first
 
 
-def _telling(report: Report, work: Work, choice: Choice) -> Report:
+def _telling(report: Report, work: Work, choice: NumbersChoice) -> Report:
     """Returns a report that also says about how long all growth takes, choices and later forests included."""
     rounds = work.of(choice.chosen["num_leaves"], ROUNDS * min(choice.epochs, _USUAL_EPOCHS))
-    seconds = seconds_of(choice.spent + max(rounds, min(work.budget, (2 + _AGAIN) * rounds)))
+    seconds = seconds_of_work(choice.spent + max(rounds, min(work.budget, (2 + _AGAIN) * rounds)))
     _LOG.info("trees: growth takes about %.0f s of processor", seconds)
 
     def tell(done: int, total: int, unit: str, note: str, ends_at: float | None) -> None:

@@ -86,16 +86,16 @@ class Work:
         With many classes beside many columns it does not: a network learns as much in a small part of the time.
         """
         least = self.of(_LEAVES[False][0], _LEAST_ROUNDS)
-        return seconds_of(least) if self.columns * self.outputs > _WIDE and least > BUDGET else 0.0
+        return seconds_of_work(least) if self.columns * self.outputs > _WIDE and least > BUDGET else 0.0
 
 
-def seconds_of(work: float) -> float:
+def seconds_of_work(work: float) -> float:
     """Returns about how many processor seconds some work takes."""
     return work * _SECONDS
 
 
 @dataclass
-class Choice:
+class NumbersChoice:
     """The parameters that are chosen one after the other; numbers of the user are kept.
 
     Attributes:
@@ -139,7 +139,7 @@ class Choice:
         if self._best is None or rate != self.chosen["learning_rate"]:
             self.chosen["learning_rate"] = rate
             self._best = self.rounds_of(self.chosen)
-        _LOG.info("trees: %s are chosen for about %.0f s of processor", self.chosen, seconds_of(self.spent))
+        _LOG.info("trees: %s are chosen for about %.0f s of processor", self.chosen, seconds_of_work(self.spent))
         return self._best
 
     def _race(self, candidates: Sequence[Parameters]) -> None:
@@ -165,7 +165,7 @@ class Choice:
         """Returns boosters with other parameters, or the best ones so far if they have them."""
         if self._best is not None and own.items() <= self.chosen.items():
             return self._best
-        return self.rounds_of(self.chosen | own)
+        return self.rounds_of({**self.chosen, **own})
 
     def _rate(self) -> float:
         """Returns the learning rate: higher where all rounds at the usual one are too much work."""

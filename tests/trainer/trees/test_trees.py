@@ -34,7 +34,7 @@ from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.run_fn import run_fn
 from fullpass.trainer.train import Trained, final, train
 from fullpass.trainer.trees import growth, rounds, tree_rows
-from fullpass.trainer.trees.growth import CATEGORIES, Choice, Work
+from fullpass.trainer.trees.growth import CATEGORIES, NumbersChoice, Work
 from fullpass.trainer.trees.rounds import Judge, Rounds, booster_parameters
 from tests import REPOSITORY, warm_process
 from tests.trainer.conftest import CLASSES, LABELS, planted_rows, prepare_by_hand, to_examples, training_of
@@ -403,9 +403,11 @@ def test_ids_without_an_effect_are_smoothed_more_than_those_with_a_large_one(eff
     assert (chosen["cat_smooth"] == CATEGORIES[0]["cat_smooth"]) == (effect > 0)
 
 
-def choice_of(made, *, rows: int, columns: int = 2, outputs: int = 1, seconds: float | None = None, **model) -> Choice:
+def choice_of(
+    made, *, rows: int, columns: int = 2, outputs: int = 1, seconds: float | None = None, **model
+) -> NumbersChoice:
     work = Work(rows, columns, outputs, seconds)
-    return Choice(Trees(kind="trees", **model), work, made, 2, [], epochs=100)
+    return NumbersChoice(Trees(kind="trees", **model), work, made, 2, [], epochs=100)
 
 
 @pytest.mark.parametrize(("smooth", "leaves"), [(True, {7, 15}), (False, {63})])
