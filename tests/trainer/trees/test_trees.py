@@ -444,9 +444,15 @@ def test_work_is_counted_and_trees_of_many_classes_hurry():
     assert rates == [0.05, 0.2]
 
 
-@pytest.mark.parametrize(("noise", "steps", "drawn"), [(0.05, 40, [False]), (2.0, 0, [True]), (0.5, 12, [False, True])])
+@pytest.mark.parametrize(
+    ("noise", "steps", "drawn"),
+    [(0.05, 40, [False]), (2.0, 0, [True]), (0.5, 12, [False]), (0.35, 12, [False, True])],
+)
 def test_thresholds_are_drawn_at_random_where_noise_hides_smooth_effects(noise, steps, drawn):
-    """The label is a jagged function of one column, or the sum of five columns and noise of about its size."""
+    """The label is a jagged function of one column, or the sum of five columns and noise of about its size.
+
+    The mean of both is best in the last two cases, but only in the last by more than a standard error.
+    """
     random = np.random.default_rng(4)
     columns = random.random((2_000, 5))
     effect = np.sin(steps * columns[:, 0]) if steps else columns.sum(axis=1)
@@ -456,9 +462,12 @@ def test_thresholds_are_drawn_at_random_where_noise_hides_smooth_effects(noise, 
         one.run((40, 40), lambda *_: None, lambda *_: None, [])
     kept = rounds.choose_thresholds(*grown)
     answers = [one.logits[:, 0] for one in grown]
-    errors = [np.mean((answer - label[::5]) ** 2) for answer in (*answers, np.mean(answers, axis=0))]
+    errors = [(answer - label[::5]) ** 2 for answer in (*answers, np.mean(answers, axis=0))]
+    alone = int(np.mean(errors[0]) > np.mean(errors[1]))
+    gain = errors[alone] - errors[2]
+    beyond_chance = gain.mean() > gain.std() / np.sqrt(len(gain))
     assert ["extra_trees" in one.settings[0] for one in kept] == drawn
-    assert [[False], [True], [False, True]][np.argmin(errors)] == drawn
+    assert ([False, True] if beyond_chance else [bool(alone)]) == drawn
 
 
 def test_a_request_to_stop_says_what_the_next_run_does():
