@@ -66,9 +66,14 @@ def compile_package(loaded: Loaded, environment: Environment) -> Compiled:
     model comes from the registry of the environment. Equal inputs give equal packages.
 
     Raises:
-        UserError: The environment does not fit the pipeline, the user's code loads files that the image lacks, or the
-            release of Kubeflow would reject the package.
+        UserError: The environment does not fit the pipeline, the pipeline has own nodes, the user's code loads files
+            that the image lacks, or the release of Kubeflow would reject the package.
     """
+    if loaded.config.nodes is not None:
+        raise UserError(
+            f"{loaded.file}: nodes: {loaded.config.nodes} adds nodes of your own, which a package for Kubeflow does "
+            "not run. Remove nodes: from the YAML of the package; fullpass run and DAG runners of TFX run them."
+        )
     use_modules_of(loaded.folder)
     check_code_is_packed(loaded)
     loaded, blanked = redacted_pipeline(loaded)
