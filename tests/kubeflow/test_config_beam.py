@@ -89,7 +89,7 @@ def test_the_package_has_engines_and_workers(compile_taxi):
     compiled = compile_taxi(direct_environment(nodes + "  Trainer: {workers: {count: 4}, memory: {limit: 8Gi}}"))
     transform = str(compiled.package.executors["exec-transform"]["container"]["args"])
     assert '"flink_master": "http://flink:8081"' in transform
-    assert "flink" not in str(compiled.package.executors["exec-evaluator"])
+    assert "flink" not in str(compiled.package.executors["exec-evaluator-to-report"])
     trainer = compiled.package.executors["exec-trainer"]["container"]
     assert trainer["command"][3] == "fullpass.kubeflow.runtime.worker_launcher" and trainer["args"][0] == "--workers"
     assert trainer["resources"] == {"cpuRequest": 0.1, "memoryRequest": 1.073741824}, "its pod only waits"

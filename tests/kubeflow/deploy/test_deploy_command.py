@@ -103,13 +103,13 @@ def test_a_batch_prediction_runs_once_and_on_a_schedule_of_its_own(files, server
 
 @pytest.mark.integration
 def test_a_run_that_fails_says_why_and_fails_the_command(files, server):
-    server.progress = [failed_run("ingest")]
-    server.logs[pod("ingest.executor")] = FAILURE + json.dumps("Ingest: data/*.csv: no such files")
+    server.progress = [failed_run("ingest-and-schema")]
+    server.logs[pod("ingest-and-schema.executor")] = FAILURE + json.dumps("Ingest: data/*.csv: no such files")
     failed = fullpass("submit", *files, "--host", server.address)
     assert failed.exit_code == 1 and isinstance(failed.exception, UserError)
     assert str(failed.exception) == "Ingest: data/*.csv: no such files"
     assert failed.stdout.splitlines()[1:] == [
-        "ingest: failed",
+        "ingest-and-schema: failed",
         failed.stdout.splitlines()[0].split(": ")[0] + ": failed",
     ]
     for state, expected in (
@@ -122,8 +122,8 @@ def test_a_run_that_fails_says_why_and_fails_the_command(files, server):
 
 @pytest.mark.integration
 def test_of_several_failures_the_cause_is_told_and_the_others_when_asked_for(files, server):
-    server.progress = [failed_run("ingest", "transform")]
-    server.logs[pod("ingest.executor")] = FAILURE + json.dumps("Ingest: data/*.csv: no such files")
+    server.progress = [failed_run("ingest-and-schema", "transform")]
+    server.logs[pod("ingest-and-schema.executor")] = FAILURE + json.dumps("Ingest: data/*.csv: no such files")
     server.logs[pod("transform.executor")] = FAILURE + json.dumps("Transform: no disk")
     failed = fullpass("submit", *files, "--host", server.address)
     [run] = server.things["runs"]

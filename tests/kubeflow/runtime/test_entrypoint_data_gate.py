@@ -24,13 +24,13 @@ def run_gate(tmp_path, policy, compiled=None):
     comparison.uri = str(tmp_path / "comparison")
     (tmp_path / "comparison").mkdir()
     write_comparison(comparison, GateVerdict("2020-04", 10_000, "2020-03", "", (finding,), (), ()), "taxi")
-    plan = {
-        "node": "DataGate", "executor": "fullpass.components.data_gate.gate_component.DataGate_Executor",
+    node = {
+        "node": "DataGate", "prefix": "", "reads": {"comparison": "comparison"}, "windows": [], "beam": None,
+        "executor": "fullpass.components.data_gate.gate_component.DataGate_Executor",
         "parameters": {"serving": "str"}, "inputs": {"comparison": "fullpass.components.artifacts.SpanComparison"},
-        "outputs": {"verdict": "fullpass.components.artifacts.DataVerdict"}, "beam": None, "folder": str(tmp_path),
-        "artifacts": "copied", "windows": [],
-        "line": compiled or line(),
+        "outputs": {"verdict": "fullpass.components.artifacts.DataVerdict"},
     }  # fmt: skip
+    plan = {"folder": str(tmp_path), "artifacts": "copied", "line": compiled or line(), "nodes": [node]}
     answer = tmp_path / "answer.json"
     message = {
         "inputs": {

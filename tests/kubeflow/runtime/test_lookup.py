@@ -82,13 +82,13 @@ def test_while_no_model_was_blessed_an_unchanged_run_repeats_no_node_that_would_
     """Runs the look-up of the taxi package, and a node with its model as input, under the backend's rules."""
     see = "os.makedirs(paths['out']); open(paths['out'] + '/seen', 'w').write(m['inputs']['artifacts']['model']"
     see += "['artifacts'][0]['uri'] + str(os.path.exists(paths['model'])))"
-    node = toy("node", see, artifacts={"model": ("last-blessed-model", "model")}, outputs=("out",), cache=True)
+    node = toy("node", see, artifacts={"model": ("last-blessed-model", "artifact")}, outputs=("out",), cache=True)
     spec, toys = copy.deepcopy(taxi_package.pipeline), toy_package(node)
-    tasks = spec["root"]["dag"]["tasks"]
-    spec["root"]["dag"]["tasks"] = {name: tasks[name] for name in ("find-inputs", "last-blessed-model")}
+    tasks, dag = spec["root"]["dag"]["tasks"], spec["components"]["comp-nodes"]["dag"]
+    dag["tasks"] = {"last-blessed-model": dag["tasks"]["last-blessed-model"]}
     tasks["find-inputs"]["inputs"]["parameters"]["registry"]["runtimeValue"]["constant"] = str(tmp_path / "registry")
     (tmp_path / "trips.csv").write_text("fare\n1\n")
-    spec["root"]["dag"]["tasks"] |= toys["root"]["dag"]["tasks"]
+    dag["tasks"] |= toys["root"]["dag"]["tasks"]
     spec["components"] |= toys["components"]
     spec["deploymentSpec"]["executors"] |= toys["deploymentSpec"]["executors"]
     backend = Backend(tmp_path / "kfp")
@@ -98,7 +98,7 @@ def test_while_no_model_was_blessed_an_unchanged_run_repeats_no_node_that_would_
 
     first, again = run(), run()
     assert set(first.values()) == {"COMPLETE"}
-    assert backend.metadata.states(DAG)["last-blessed-model"] == ["COMPLETE", "COMPLETE"]
+    assert backend.metadata.states(DAG)["nodes"] == ["COMPLETE", "RUNNING"], "no container of the DAG ran again"
     assert again == {**first, "node": "CACHED"}
     [seen] = [key for key in backend.store.keys() if key.endswith("/out/seen")]
     uri, exists = backend.store.path(seen).read_text().split("nothing")

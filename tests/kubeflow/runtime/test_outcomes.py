@@ -139,7 +139,9 @@ def test_all_tasks_but_one_are_in_a_dag_and_that_one_runs_when_it_has_ended(told
     root = package.pipeline["root"]["dag"]["tasks"]
     assert set(root) == {"pipeline", "notify"} and root["notify"]["dependentTasks"] == ["pipeline"]
     inside = package.pipeline["components"]["comp-pipeline"]["dag"]["tasks"]
-    assert set(inside) == set(taxi_package.pipeline["root"]["dag"]["tasks"]) | {"record-outcome"}
+    assert set(inside) == {"find-inputs", "nodes"}
+    nodes = [found.pipeline["components"]["comp-nodes"]["dag"]["tasks"] for found in (package, taxi_package)]
+    assert set(nodes[0]) == set(nodes[1]) | {"record-outcome"}
     assert root["pipeline"]["inputs"]["parameters"] == {
         name: {"componentInputParameter": name} for name in ("data_path", "gate")
     }

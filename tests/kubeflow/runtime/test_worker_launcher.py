@@ -154,11 +154,13 @@ def trained(tmp_path, monkeypatch):
 
     def work(fails=-1, **given):
         store = tmp_path / "store" / "taxi" / "run-7" / "trainer" / "salt"
-        plan = {
-            "node": "Trainer", "line": line(), "executor": "counting.Counts", "parameters": {"fails": "int"},
-            "inputs": {}, "windows": [], "outputs": {"model": "tfx.types.standard_artifacts.Model"},
-            "beam": None, "folder": str(tmp_path / "pipeline"), "artifacts": "direct",
+        trainer = {
+            "node": "Trainer", "prefix": "", "executor": "counting.Counts", "parameters": {"fails": "int"},
+            "inputs": {}, "reads": {}, "windows": [], "outputs": {"model": "tfx.types.standard_artifacts.Model"},
+            "beam": None,
         }  # fmt: skip
+        folder = str(tmp_path / "pipeline")
+        plan = {"line": line(), "folder": folder, "artifacts": "direct", "nodes": [trainer]}
         answer = tmp_path / "outputs" / "answer.json"
         message = {
             "inputs": {"parameterValues": {"fails": float(fails)}},
