@@ -19,7 +19,6 @@ WORK = "work"
 SPAN_STATISTICS = "span_statistics"
 SPAN_VERDICTS = "span_verdicts"
 ANALYZER_CACHE = "analyzer_cache"
-WATCH = "watch"
 IN_FLIGHT_LOCK = ".in_flight.lock"
 
 
@@ -55,12 +54,8 @@ class RootLayout:
         """The folder of the summaries of spans that the data gate compares."""
         self.span_verdicts = root / SPAN_VERDICTS
         """The folder of the data gate's decisions about spans; nothing else remembers which were stopped."""
-        self.watch = root / WATCH
+        self.watch = root / "watch"
         """The folder of the newest watch of the served model, and of what it compares with."""
-        self.watch_file = self.watch / "watch.json"
-        """The record of the newest watch."""
-        self.watch_page = self.watch / "watch.html"
-        """Its page."""
         self.analyzer_cache = root / ANALYZER_CACHE
         """The folder of the analyzers' accumulators per span."""
         self.input_cache = root / "input_cache"
@@ -73,6 +68,16 @@ class RootLayout:
         """The page of all runs and models."""
         self.last_full_run = root / "whole_run.json"
         """The state file of the last successful run of all nodes."""
+
+    @property
+    def watch_file(self) -> Path:
+        """The record of the newest watch."""
+        return self.watch / "watch.json"
+
+    @property
+    def watch_page(self) -> Path:
+        """The page of the newest watch."""
+        return self.watch / "watch.html"
 
     def paths(self) -> tuple[Path, ...]:
         """Returns every file and folder of the root that does not belong to a node."""

@@ -12,7 +12,7 @@ from fullpass.pipeline.root.layout import RootLayout, metadata_above, pipeline_r
 from tests.source_tree import trees
 
 NAMES = {path.name for path in RootLayout(Path("/root")).paths()} | {layout.IN_FLIGHT_LOCK}
-WORDS = {"checksums", "logs", "schedule", "tables", "work"}
+WORDS = {"checksums", "logs", "schedule", "tables", "watch", "work"}
 """Names that are words elsewhere: these count only as a part of a path."""
 
 
