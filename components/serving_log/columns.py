@@ -8,7 +8,7 @@ with those columns that could be read.
     FOLDER/2026-11-29/093100.250000-4711-2.jsonl.open   being written, by a process that holds its lock (flock)
 
 The folder is the day of `log_time`, in UTC. A file that ends with `OPEN` is no input for a reader: its last line may be
-torn. The process that writes it gives it its final name; after `kill -9`, the next start or the watch does.
+torn. The process that writes it gives it its final name; after `kill -9`, the next start does.
 """
 
 from collections.abc import Iterable

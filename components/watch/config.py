@@ -108,33 +108,6 @@ class RefusedCheck(Check):
     """Largest share of refused requests, beyond chance."""
 
 
-class SkewCheck(Check):
-    """Whether the training data later holds other values under the same id."""
-
-    id: Name | None = None
-    """Column of `data.source` with the id of the log; null: its rows are not compared."""
-    max_share: Fraction = 0.001
-    """Largest share of rows in which a column differs."""
-
-
-class AnswersCheck(Check):
-    """Whether the exported version gives the answers of the log."""
-
-    policy: Policy = "stop"
-    """See docs/data-gate.md."""
-    rows: Count = 10_000
-    """Rows of each day that are answered again at most."""
-
-
-class ChallengerBounds(Bounds):
-    """Bounds of another model on the rows of the log whose labels are known."""
-
-    not_worse_than: Literal["served"] | None = "served"
-    """Compare with the version that answered."""
-    confidence: Annotated[float, Field(strict=True, gt=0.5, lt=1)] | None = 0.95
-    """As in evaluation.thresholds."""
-
-
 class WatchConfig(Spec):
     """What is expected of the served model (docs/watch.md). A bare policy such as `stop` uses the limits of a check."""
 
@@ -155,10 +128,6 @@ class WatchConfig(Spec):
     """Columns that have no value any more, or had none in training."""
     new_tokens: TokensCheck = TokensCheck()
     refused: RefusedCheck = RefusedCheck()
-    skew: SkewCheck = SkewCheck()
-    answers: AnswersCheck = AnswersCheck()
-    challenger: dict[Name, ChallengerBounds] = Field(default_factory=dict)
-    """Metric -> bounds that a challenger must hold on labelled rows, or `fullpass bless` refuses it."""
 
     @property
     def labels_judged(self) -> int:

@@ -42,7 +42,7 @@ class LogBatch:
     """Some answered rows of one version.
 
     Attributes:
-        ids: Their ids as text, string [rows]; row_ids: a hash of them, int64 [rows], the same in every format.
+        row_ids: A hash of their ids, int64 [rows], the same in every format.
         times: Microseconds since 1970 UTC, int64 [rows].
         rates: The probability with which each is logged, float64 [rows].
         arrays: Raw column -> its values in the form of a tf.Example; of late columns, those of the label table.
@@ -53,7 +53,6 @@ class LogBatch:
     """
 
     version: int
-    ids: pa.Array
     row_ids: np.ndarray
     times: np.ndarray
     rates: np.ndarray
@@ -68,7 +67,6 @@ class LogBatch:
         kept = pa.array(mask)
         return LogBatch(
             self.version,
-            self.ids.filter(kept),
             self.row_ids[mask],
             self.times[mask],
             self.rates[mask],
@@ -201,7 +199,6 @@ class LogReader:
         found = {name: array.filter(kept) for name, array in own.items()}
         batch = LogBatch(
             version,
-            as_readable(ids.texts.fill_null(b"")),
             (ids.first >> _ID_BITS).astype(np.int64),
             times[mask],
             rates[mask],

@@ -169,9 +169,7 @@ class _Watch:
         plans = {
             one.number: ScoringPlan(
                 str(one.export),
-                None,
                 {name: one.model.columns[name].type for name in sorted(sliced)},
-                self._config.answers.rows,
             )
             for one in self._versions
         }

@@ -22,7 +22,6 @@ def batch(hours, rates, km, zone, version=7):
     rows = len(hours)
     return LogBatch(
         version,
-        pa.array([f"id-{n}" for n in range(rows)]),
         np.arange(rows),
         START + np.asarray(hours) * HOUR,
         np.asarray(rates, float),
