@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from fullpass.components.serving.rest import DEFAULT, plain_values
+from fullpass.components.serving.rest import plain_values
 from fullpass.components.serving.served_model import ServedModel
 from fullpass.components.serving_log import columns
 from fullpass.preprocessing.columns.raw_columns import RawColumn
-from fullpass.trainer.export.export_files import SERVING_RAW
+from fullpass.trainer.export.export_files import SERVING_DEFAULT, SERVING_RAW
 from fullpass.trainer.export.sample_requests import request_json, to_row
 
-LOGGED = (SERVING_RAW, DEFAULT)
+LOGGED = (SERVING_RAW, SERVING_DEFAULT)
 """Signatures whose requests are logged: those that take raw columns."""
 
 
@@ -40,7 +40,7 @@ class Exchange:
     status: int = 200
     size: int = 0
     error: str = ""
-    signature: str = DEFAULT
+    signature: str = SERVING_DEFAULT
     inputs: Mapping[str, np.ndarray] = field(default_factory=dict)
     ids: Sequence[str | None] = ()
     outputs: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -97,7 +97,7 @@ def _answers(exchange: Exchange) -> list[dict[str, Any]]:
 
 def _raw_rows(exchange: Exchange, kept: Mapping[str, RawColumn]) -> list[dict[str, Any]]:
     """Returns the cells of each row that are not missing."""
-    if exchange.signature == DEFAULT:
+    if exchange.signature == SERVING_DEFAULT:
         examples = exchange.inputs["examples"].tolist()
         rows = [{name: _cell(cell, kept[name]) for name, cell in to_row(one, kept).items()} for one in examples]
     else:

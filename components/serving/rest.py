@@ -25,9 +25,8 @@ from fullpass.components.serving.tensors import (
     tensor,
     type_name,
 )
+from fullpass.trainer.export.export_files import SERVING_DEFAULT
 
-DEFAULT = "serving_default"
-"""Signature of a request that names none."""
 _BYTES = "_bytes"
 """Ends the name of an output whose texts are written as base64."""
 Signatures = Mapping[str, Mapping[str, Input]]
@@ -82,10 +81,10 @@ def signature_name(document: Mapping[str, Any]) -> str:
     Raises:
         RefusedRequest: The name is no text.
     """
-    name = document.get("signature_name", DEFAULT)
+    name = document.get("signature_name", SERVING_DEFAULT)
     if not isinstance(name, str):
         raise _refused(document, "not formatted correctly. 'signature_name' key must be a string value.")
-    return name or DEFAULT
+    return name or SERVING_DEFAULT
 
 
 def taken_column(document: dict[str, Any], name: str | None, declared: Mapping[str, Input]) -> Sequence[str | None]:

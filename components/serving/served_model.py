@@ -13,10 +13,10 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import prediction_log_pb2
 
 from fullpass.components.predict.exported import describe_export, load_signatures
-from fullpass.components.serving.rest import DEFAULT, Signatures
+from fullpass.components.serving.rest import Signatures
 from fullpass.components.serving.tensors import Input
 from fullpass.preprocessing.columns.raw_columns import RawColumn
-from fullpass.trainer.export.export_files import EXTRA, column_of, verify_export
+from fullpass.trainer.export.export_files import EXTRA, SERVING_DEFAULT, column_of, verify_export
 
 WARM_UP = f"{EXTRA}/tf_serving_warmup_requests"
 """File with calls that TensorFlow Serving makes before it serves a version."""
@@ -90,7 +90,7 @@ def load_version(folder: Path) -> ServedModel:
     for record in tf.data.TFRecordDataset(str(folder / WARM_UP)).as_numpy_iterator():
         request = prediction_log_pb2.PredictionLog.FromString(record).predict_log.request
         inputs = {key: tf.make_ndarray(value) for key, value in request.inputs.items()}
-        model.outputs(request.model_spec.signature_name or DEFAULT, inputs)
+        model.outputs(request.model_spec.signature_name or SERVING_DEFAULT, inputs)
     return model
 
 
