@@ -6,6 +6,7 @@ together, and weighed when hours become days; what chance explains follows from 
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -167,14 +168,14 @@ class Period:
         return self.refused / self.requests if self.requests else 0.0
 
 
-def hour_name(hour: int) -> str:
-    """Returns an hour as text.
+def day_name(day: int) -> str:
+    """Returns a day since 1970 UTC as text.
 
     Example:
-        >>> hour_name(490_903)
-        '2026-01-01T07'
+        >>> day_name(20_454)
+        '2026-01-01'
     """
-    return label_of("hour", hour)
+    return label_of("day", day)
 
 
 def period(start: int, label: str, parts: Sequence[tuple[float, HourCount]]) -> Period:
@@ -208,16 +209,11 @@ def _scaled(one: Distribution, by: float) -> Distribution:
     return replace(one, counts=counts, other=one.other * by, missing=one.missing * by)
 
 
-def periods(hours: Mapping[HourKey, HourCount], version: int) -> tuple[list[Period], list[Period]]:
-    """Returns the hours and the days of a version, the oldest first."""
-    by_hour: dict[int, list[tuple[float, HourCount]]] = {}
+def periods(hours: Mapping[HourKey, HourCount], version: int, unit: Literal["hour", "day"] = "hour") -> list[Period]:
+    """Returns the hours, or the days, of a version, the oldest first."""
+    length = DAY_HOURS if unit == "day" else 1
+    found: dict[int, list[tuple[float, HourCount]]] = {}
     for (of, hour, rate), count in sorted(hours.items(), key=lambda item: item[0]):
         if of == version:
-            by_hour.setdefault(hour, []).append((rate, count))
-    by_day: dict[int, list[tuple[float, HourCount]]] = {}
-    for hour, parts in by_hour.items():
-        by_day.setdefault(hour // DAY_HOURS, []).extend(parts)
-    return (
-        [period(hour, hour_name(hour), parts) for hour, parts in by_hour.items()],
-        [period(day * DAY_HOURS, hour_name(day * DAY_HOURS)[:10], parts) for day, parts in by_day.items()],
-    )
+            found.setdefault(hour // length, []).append((rate, count))
+    return [period(number * length, label_of(unit, number), parts) for number, parts in found.items()]

@@ -14,7 +14,7 @@ from fullpass.components.evaluation.judge.verdict import Measured
 from fullpass.components.evaluation.measure.measure_rows import measured_of
 from fullpass.components.evaluation.measure.measured_metrics import ALWAYS_MEASURED, MeasuredRows
 from fullpass.components.evaluation.measure.slice_accumulator import SliceAccumulator
-from fullpass.components.watch.came_in import DAY_HOURS, hour_name
+from fullpass.components.watch.came_in import day_name
 from fullpass.components.watch.config import LiveBounds, WatchConfig
 from fullpass.components.watch.findings import WatchFinding
 from fullpass.components.watch.went_out import Delays, WentOut, days_of, newest_with
@@ -112,7 +112,7 @@ class LiveJudge:
             return Live(days, at_eval=self._eval.values, notes=(note,))
         whole, *others = self._slices(chosen)
         judged = [self._judged(name, whole) for name in self._metrics if name in whole.values]
-        over = _day_name(chosen[-1]), _day_name(chosen[0])
+        over = day_name(chosen[-1]), day_name(chosen[0])
         findings = [self._finding(m, sorted(chosen), measured) for m in judged if m.missed]
         slices = [(", ".join(f"{c} {v}" for c, v in one.keys), one.examples, one.values) for one in others]
         slices.sort(key=lambda one: -one[1])
@@ -140,7 +140,7 @@ class LiveJudge:
                 half = None if math.isnan(error) else half_width(error)
                 metrics[name] = LiveMetric(rows.values[name], half)
         delays = self._delays.get(day)
-        return LiveDay(_day_name(day), answered, delays.rows if delays is not None else 0, metrics)
+        return LiveDay(day_name(day), answered, delays.rows if delays is not None else 0, metrics)
 
     def _judged(self, name: str, rows: MeasuredRows) -> Measured:
         bounds = self._watch.live.get(name)
@@ -164,9 +164,9 @@ class LiveJudge:
             elif day < days[0]:
                 break
         labels = sum(self._delays[day].rows for day in days)
-        text = f"{m.missed}, on {labels:,} labels of {_day_name(days[0])} to {_day_name(days[-1])}"
-        name, policy = _day_name(first), self._watch.live_policy
-        return WatchFinding("live", m.metric, policy, self._version, name, _day_name(days[-1]), text, 1.0)
+        text = f"{m.missed}, on {labels:,} labels of {day_name(days[0])} to {day_name(days[-1])}"
+        name, policy = day_name(first), self._watch.live_policy
+        return WatchFinding("live", m.metric, policy, self._version, name, day_name(days[-1]), text, 1.0)
 
     def _early(self, chosen: Sequence[int]) -> Iterator[str]:
         """Yields a warning if labels that come as early as those of the newest day differ from later ones."""
@@ -206,7 +206,3 @@ def _missed(name: str, rows: MeasuredRows, bounds: LiveBounds) -> str:
             shown = metric_text(value, half_width(error))
             return f"{name} is {shown}, {word} {limit:g} (watch.live.{name}) beyond chance ({bounds.confidence:g})"
     return ""
-
-
-def _day_name(day: int) -> str:
-    return hour_name(day * DAY_HOURS)[:10]

@@ -9,7 +9,7 @@ from fullpass.components.data_gate.gate_verdict import ComparedSeries, GateFindi
 from fullpass.components.data_gate.judge import judge_span
 from fullpass.components.data_gate.series import Series
 from fullpass.components.data_gate.span_summary import SpanSummary, merge_spans
-from fullpass.components.watch.came_in import DAY_HOURS, Period, hour_name
+from fullpass.components.watch.came_in import DAY_HOURS, Period, day_name
 from fullpass.components.watch.config import WatchConfig
 from fullpass.components.watch.findings import WatchFinding, lasting
 
@@ -82,7 +82,7 @@ class TrafficJudge:
             findings += found
             if judged is not None:
                 days.append(judged)
-        names = [hour_name(day * DAY_HOURS)[:10] for day in sorted(by_day)]
+        names = [day_name(day) for day in sorted(by_day)]
         return JudgedTraffic(self._hours, days, lasting(findings, names))
 
     def _day(self, day: int, hours: Sequence[Period]) -> tuple[JudgedDay | None, list[WatchFinding]]:
@@ -95,7 +95,7 @@ class TrafficJudge:
         filled = [hour for hour in whole if hour.summary.rows]
         if self._reference is None or not filled or (day + 1) * DAY_HOURS > self._whole:
             return None, findings
-        summary = replace(merge_spans([hour.summary for hour in filled]), label=hour_name(day * DAY_HOURS)[:10])
+        summary = replace(merge_spans([hour.summary for hour in filled]), label=day_name(day))
         verdict = judge_span(summary, [], [self._reference], self._series, self._gates)
         tokens = {one.name: self._new_tokens(one, summary) for one in self._series if one.what == "token"}
         findings += [self._finding(found, day, self._begin(found, filled)) for found in verdict.findings]
@@ -114,7 +114,7 @@ class TrafficJudge:
 
     def _finding(self, found: GateFinding, day: int, first: str) -> WatchFinding:
         check = "columns" if found.check in _OF_MISSING[1:] else found.check
-        last = hour_name(day * DAY_HOURS)[:10]
+        last = day_name(day)
         return WatchFinding(check, found.subject, found.policy, self._version, first, last, found.text, found.over)
 
     def _lost(self, hour: Period) -> Iterator[WatchFinding]:
@@ -151,7 +151,7 @@ class TrafficJudge:
             beyond = share - share_by_chance(share, 1 / hour.rows) if hour.rows and share < 1 else share
             if beyond > check.max_share:
                 text = f"{share:.1%} of requests refused, over {check.max_share:.1%} and what chance explains."
-                name = hour_name(day * DAY_HOURS)[:10]
+                name = day_name(day)
                 over = beyond / max(check.max_share, 1e-3)
                 yield WatchFinding("refused", "requests", check.policy, self._version, hour.name, name, text, over)
 
@@ -177,6 +177,6 @@ class TrafficJudge:
                 if beyond > check.max_share:
                     first = next(hour.name for hour in hours if token in hour.summary.distributions[name].values)
                     text = f"{name}: the token {token!r} is new, in {share:.1%} of rows; no training row has it."
-                    last = hour_name(day * DAY_HOURS)[:10]
+                    last = day_name(day)
                     over = beyond / max(check.max_share, 1e-3)
                     yield WatchFinding("new_tokens", name, check.policy, self._version, first, last, text, over)

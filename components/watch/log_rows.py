@@ -1,7 +1,7 @@
 """Reads the rows of a request log with Ingest's readers, and adds the labels that are known by a time."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -130,7 +130,8 @@ class LogReader:
 
     def read(self, file: SourceFile, count: ReadCount) -> Iterator[LogBatch | Refused]:
         """Yields the rows of a file, those of each version apart; counts all of them."""
-        present, own = columns_of(file, self.log.source), self._own(file)
+        present = columns_of(file, self.log.source)
+        own = self._own(present)
         wanted = {name: one for of in self.versions.values() for name, one in {**of.late, **of.columns}.items()}
         if present is not None:
             wanted = {name: column for name, column in wanted.items() if name in present}
@@ -144,9 +145,8 @@ class LogReader:
         count.rows += reading.malformed
         count.add(reading.take_bad())
 
-    def _own(self, file: SourceFile) -> dict[str, RawColumn]:
-        """Returns the log's own columns that the file has, by name."""
-        present = columns_of(file, self.log.source)
+    def _own(self, present: Collection[str] | None) -> dict[str, RawColumn]:
+        """Returns the log's own columns among those that a file has, by name. present: None if they are not known."""
         kinds = {"sampled": "number", "status": "number", "scores": "number"}
         own = {
             name: RawColumn(name, kinds.get(key, "string"), many=key == "scores", token=key == "version")  # type: ignore[arg-type]

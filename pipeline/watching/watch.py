@@ -1,6 +1,7 @@
 """Watches the served model: reads the request log, judges each version that answered, and reports what it found."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -203,18 +204,14 @@ class _Watch:
         return None
 
     def _version(self, version: WatchedVersion, watched: Watched) -> VersionReport:
-        hours, days = periods(watched.hours, version.number)
+        hours = periods(watched.hours, version.number)
         reference, missing = version.reference()
         now = int(self._at.timestamp()) // 3600
         judge = TrafficJudge(version.number, self._config, version.series.series, reference, hours, now)
-        answered = {
-            day.start // DAY_HOURS: sum(
-                count.rows
-                for (of, hour, _), count in watched.hours.items()
-                if of == version.number and hour // DAY_HOURS == day.start // DAY_HOURS
-            )
-            for day in days
-        }
+        answered = Counter[int]()
+        for (of, hour, _), count in watched.hours.items():
+            if of == version.number:
+                answered[hour // DAY_HOURS] += count.rows
         live = LiveJudge(
             version.number,
             self._config,

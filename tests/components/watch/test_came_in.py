@@ -5,7 +5,8 @@ import pyarrow as pa
 import pytest
 
 from fullpass.components.data_gate.series import Series, SeriesSource
-from fullpass.components.watch.came_in import HOUR, HourSketches, hour_name, periods, watched_series
+from fullpass.components.ingest.spans.span_pattern import label_of
+from fullpass.components.watch.came_in import HOUR, HourSketches, periods, watched_series
 from fullpass.components.watch.log_rows import LogBatch, Refused
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.config import PreprocessingConfig
@@ -37,7 +38,7 @@ def test_hours_and_days_have_the_requests_that_sampled_rows_stand_for():
     sketches = HourSketches({7: SERIES})
     sketches.add(batch([0, 0, 1, 25], [1.0, 0.1, 0.5, 1.0], [1, 2, 3, 4], ["a", "b", "a", None]))
     sketches.add_refused(Refused(np.array([7, 7]), START + np.array([0, 1]) * HOUR, np.array([0.5, 1.0])))
-    hours, days = periods(sketches.counts(), 7)
+    hours, days = periods(sketches.counts(), 7), periods(sketches.counts(), 7, "day")
     assert [hour.name for hour in hours] == ["2026-01-08T00", "2026-01-08T01", "2026-01-09T01"]
     assert [hour.requests for hour in hours] == [1 + 10 + 2, 2 + 1, 1]
     assert [hour.refused for hour in hours] == [2, 1, 0]
@@ -50,7 +51,7 @@ def test_shares_are_weighed_and_chance_knows_the_rows():
     zone = np.where(rng.random(400) < 0.3, "a", "b")
     sketches = HourSketches({7: SERIES})
     sketches.add(batch(rng.integers(0, 24, 400), rates, rng.normal(size=400), zone.tolist()))
-    (day,) = periods(sketches.counts(), 7)[1]
+    (day,) = periods(sketches.counts(), 7, "day")
     weights = 1 / rates
     found = day.summary.distributions["zone"]
     counts = dict(zip(found.values, found.counts, strict=True))
@@ -60,7 +61,7 @@ def test_shares_are_weighed_and_chance_knows_the_rows():
 
 
 def test_an_hour_has_its_name():
-    assert hour_name(START // HOUR + 7) == "2026-01-08T07"
+    assert label_of("hour", START // HOUR + 7) == "2026-01-08T07"
 
 
 def test_a_column_that_the_log_does_not_hold_is_no_series():
