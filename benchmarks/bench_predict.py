@@ -12,7 +12,6 @@ of each row are compared.
 import argparse
 import csv
 import json
-import shutil
 import sys
 import tempfile
 import time
@@ -20,7 +19,7 @@ from collections.abc import Callable
 from itertools import chain, islice, repeat
 from pathlib import Path
 
-from benchmarks.common import FULLPASS, ROOT, Ratio, package_file, peak_mib, print_ratios, time_command, write_results
+from benchmarks.common import Ratio, package_file, peak_mib, print_ratios, taxi_model, time_command, write_results
 
 ROW = "row"
 """Column with the number of a row: BulkInferrer keeps no order."""
@@ -166,11 +165,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(prefix="fullpass-bench-") as temporary:
         work = Path(temporary)
-        model = arguments.model and arguments.model.resolve()
-        if model is None:
-            shutil.copy(ROOT / "examples" / "taxi" / "pipeline.yaml", work)
-            time_command([*FULLPASS, "run", str(work / "pipeline.yaml")], log=work / "run.log")
-            model = work / "serving"
+        model = taxi_model(arguments.model, work)
         write_rows(work / "rows.csv", arguments.rows)
         found = {}
         for side in SIDES:

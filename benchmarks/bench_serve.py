@@ -9,7 +9,6 @@ the median of the repetitions. The third side is `fullpass serve` with a log of 
 
 import argparse
 import json
-import shutil
 import statistics
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import FULLPASS, ROOT, Ratio, print_ratios, run_json, time_command, write_results
+from benchmarks.common import FULLPASS, ROOT, Ratio, print_ratios, run_json, taxi_model, write_results
 
 _START_SECONDS = 120
 _PORTS = {"bare": 8721, "ours": 8722, "logged": 8723}
@@ -73,11 +72,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fullpass-bench-") as temporary, ExitStack() as servers:
         work = Path(temporary)
-        model = arguments.model and arguments.model.resolve()
-        if model is None:
-            shutil.copy(ROOT / "examples" / "taxi" / "pipeline.yaml", work)
-            time_command([*FULLPASS, "run", str(work / "pipeline.yaml")], log=work / "run.log")
-            model = work / "serving"
+        model = taxi_model(arguments.model, work)
         write_bodies(model, work)
         side = [sys.executable, "-m", "benchmarks.serve_side"]
         serve = [*FULLPASS, "serve", str(model), "--name", "bench", "--port"]

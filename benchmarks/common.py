@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -82,6 +83,15 @@ def time_command(command: Sequence[str], *, log: Path) -> Timing:
         raise CommandFailed(_failure(command, child.returncode, log))
     peak_mib = usage.ru_maxrss / (1024**2 if sys.platform == "darwin" else 1024)
     return Timing(seconds=seconds, cpu=usage.ru_utime + usage.ru_stime, peak_mib=peak_mib)
+
+
+def taxi_model(given: Path | None, work: Path) -> Path:
+    """Returns the folder of a model, by default that of examples/taxi, which is trained in the folder `work`."""
+    if given is not None:
+        return given.resolve()
+    shutil.copy(ROOT / "examples" / "taxi" / "pipeline.yaml", work)
+    time_command([*FULLPASS, "run", str(work / "pipeline.yaml")], log=work / "run.log")
+    return work / "serving"
 
 
 def _failure(command: Sequence[str], returncode: int, log: Path) -> str:
