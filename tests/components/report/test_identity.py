@@ -24,7 +24,7 @@ def spans(*labels):
 
 def test_a_report_names_its_run_and_the_run_that_trained_its_model(tmp_path, monkeypatch):
     facts = tmp_path / "run.json"
-    facts.write_text(json.dumps(NOW | {"run_id": NOW["run"]}))
+    facts.write_text(json.dumps(NOW | {"run_id": NOW["run"], "occasion": None}))
     monkeypatch.setenv(RUN_FACTS_VARIABLE, str(facts))
     read = [manifest(("a.csv", 5_000, 3)), manifest(("b.csv", 7, 0), ("s3://key:secret@bucket/c.csv", 8, 0))]
     found = identity({"model": {"lineage": THEN}}, spans("2026-01-01", "2026-01-02"), read)
