@@ -34,7 +34,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
         1_360,
         ("components/statistics/", "components/data_gate/", "components/declared_schema"),
     ),
-    "features, dates, graph, values": (4_650, ("preprocessing/",)),
+    "features, dates, graph, values": (4_670, ("preprocessing/",)),
     "expressions": (790, ("preprocessing/expressions/",)),
     "analysis, Transform, cache": (
         1_430,
@@ -68,7 +68,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "runner": (1_430, ("pipeline/running/",)),
     "own nodes": (70, ("pipeline/running/own_nodes",)),
     "record of a run": (870, ("pipeline/record/",)),
-    "shared by the nodes": (160, ("components/",)),
+    "shared by the nodes": (140, ("components/",)),
     "CLI, API, root": (1_060, ("pipeline/", "fullpass/__")),
     "ground floor": (710, ("fullpass/base/",)),
     "secrets": (100, ("fullpass/base/redact", "fullpass/base/secret_formats")),

@@ -8,8 +8,8 @@ from typing import Any
 from fullpass.base.errors import UserError, did_you_mean
 from fullpass.base.user_modules import import_function, own_code
 from fullpass.components.evaluation.own_checks import BLESSINGS, EVALUATED, Blessing
-from fullpass.components.internals.tfx_bsl_internals import let_bulk_inferrer_take_texts
 from fullpass.components.internals.tfx_internals import base_component, base_node, executor_spec
+from fullpass.preprocessing.internals.tfx_bsl_internals import let_bulk_inferrer_take_texts
 
 Nodes = dict[str, base_node.BaseNode]
 
