@@ -13,10 +13,10 @@ from pathlib import Path
 from fullpass.components.serving_log.log_files import OpenFile
 file = OpenFile(Path(sys.argv[1]), "2026-11-29")
 file.write(b'{"a": 1}\\n{"a": 2}\\n')
-print("written", flush=True)
 if sys.argv[2] == "torn":
     import os
     os.write(file._descriptor, b'{"a": ')
+print("written", flush=True)
 time.sleep(60)
 """
 
