@@ -220,9 +220,9 @@ class _Node:
 
     def open_inputs(self) -> Inputs:
         """Returns the inputs that are not absent, and makes the folders of the outputs."""
-        _reset_file_times(self.task.inputs.values())
         inputs = {name: [copy] for name, copy in self.task.inputs.items() if not copy.is_absent}
         if not self.direct:
+            _reset_file_times(self.task.inputs.values())
             for name, [copy] in inputs.items():
                 if not _has_files(copy.path) and not copy.metadata:
                     raise UserError(
@@ -341,8 +341,8 @@ class _Node:
 
 
 def _reset_file_times(copies: Iterable[ArtifactCopy]) -> None:
-    """Sets the modification time of all inputs to zero: each attempt copies them again, and a resumed training
-    identifies its data by name, size and time."""
+    """Sets the modification time of copies to zero: each attempt copies its inputs again, and a resumed training
+    identifies its data by name, size and time. What is read in place keeps its time, and may be of another owner."""
     for copy in copies:
         for file in copy.path.rglob("*"):
             if file.is_file():

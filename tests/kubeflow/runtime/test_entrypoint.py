@@ -61,6 +61,7 @@ def node(tmp_path, monkeypatch):
         (local / "examples").mkdir(parents=True)
         if examples:
             (local / "examples" / examples).write_text("x")
+            os.utime(local / "examples" / examples, (1_000, 1_000))
         metadata = {"rows_train": 3.0, "split_names": '["train"]', "span": 7.0, "note": None, "display_name": "x"}
         message = {
             "inputs": {
@@ -150,6 +151,14 @@ def test_direct_artifacts_are_read_and_written_where_they_are(node, tmp_path):
     assert seen["inputs"]["examples"][0].uri == f"{store}/examples"
     assert (store / "model" / "file").read_text() == "x" and not (tmp_path / "local" / "model").exists()
     assert answer["artifacts"]["model"]["artifacts"][0]["uri"] == f"{store}/model"
+
+
+@pytest.mark.parametrize(("artifacts", "seconds"), [("copied", 0), ("direct", 1_000)])
+def test_only_a_copy_gets_the_time_that_all_attempts_see(node, tmp_path, artifacts, seconds):
+    """A folder that stands for the bucket is read in place; only the owner of a file may change its time."""
+    (tmp_path / "store" / "model").mkdir(parents=True)
+    node(artifacts=artifacts, root=str(tmp_path / "store"))
+    assert (tmp_path / "local" / "examples" / "file").stat().st_mtime == seconds
 
 
 def test_an_answer_replaces_the_one_before_it_whole(tmp_path):
