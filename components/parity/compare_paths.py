@@ -25,12 +25,12 @@ from fullpass.components.parity.compare import (
     same_width,
 )
 from fullpass.components.transform.component import split_files
+from fullpass.preprocessing.columns.column_keys import column_keys
 from fullpass.preprocessing.columns.outputs import LABEL, ROW_ID, SPAN
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RawColumn, request_columns
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.export.eval_scores import SCORES_FILE, read_scores
 from fullpass.trainer.export.export_files import SERVING_DEFAULT, SERVING_RAW, TRANSFORM_FEATURES
-from fullpass.trainer.export.signatures import column_keys
 from fullpass.trainer.input.decoder import decoder, read_blocks
 from fullpass.trainer.input.placement import InModel, placement_of
 from fullpass.trainer.input.raw_examples import dense_columns

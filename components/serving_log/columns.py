@@ -23,6 +23,8 @@ DAY = "%Y-%m-%d"
 """Format of the folder of a day, in UTC."""
 OPEN = ".open"
 """Ends the name of a file that is being written."""
+FIRST_REFUSED = 400
+"""The first HTTP status of a refused request."""
 LogFormat = Literal["jsonl", "parquet"]
 """Format of complete files, which their names end with. A file that is being written holds JSON lines."""
 

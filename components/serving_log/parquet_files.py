@@ -1,6 +1,5 @@
 """Converts a complete file of the request log from JSON lines to Parquet."""
 
-import base64
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from fullpass.base.files import pending_file
-from fullpass.components.serving_log.columns import COLUMNS
+from fullpass.components.serving_log.cells import TYPES, bytes_of_json
 from fullpass.components.serving_log.log_files import final_name
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 
@@ -24,8 +23,7 @@ def log_to_parquet(lines: Path, raw: Mapping[str, RawColumn]) -> None:
     Args:
         raw: The raw columns of the log; they have the same types in every file.
     """
-    own = {c.name: pa.list_(_type(c.type)) if c.many else _type(c.type) for c in COLUMNS}
-    schema = pa.schema({**own, **{name: _of_raw(column) for name, column in raw.items()}})
+    schema = pa.schema({**TYPES, **{name: _of_raw(column) for name, column in raw.items()}})
     table = pa.json.read_json(
         lines,
         read_options=pa.json.ReadOptions(block_size=min(lines.stat().st_size + 1, _MOST_BYTES)),
@@ -33,15 +31,10 @@ def log_to_parquet(lines: Path, raw: Mapping[str, RawColumn]) -> None:
     )
     for place, column in enumerate(table.schema):
         if column.type == _BYTES:
-            cells = [one and base64.b64decode(one["b64"]) for one in table[place].to_pylist()]
-            table = table.set_column(place, column.name, pa.array(cells, pa.binary()))
+            table = table.set_column(place, column.name, bytes_of_json(table[place]))
     with pending_file(final_name(lines).with_suffix(".parquet")) as pending:
         pq.write_table(table, pending)
     lines.unlink()
-
-
-def _type(name: str) -> pa.DataType:
-    return pa.type_for_alias(name)
 
 
 def _of_raw(column: RawColumn) -> pa.DataType:

@@ -12,13 +12,12 @@ from fullpass.components.ingest.readers.convert_rows import convert_rows
 from fullpass.components.ingest.readers.read_source import columns_of, read_rows
 from fullpass.components.ingest.readers.rows import BadRow, Reading, Rows
 from fullpass.components.ingest.sources.files import SourceFile
+from fullpass.components.serving_log.columns import FIRST_REFUSED
 from fullpass.components.watch.config import WATCHED_AT, ServingLogConfig
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.arrow_text import as_readable
 from fullpass.preprocessing.values.list_values import flatten, lengths_of
 
-_REFUSED = 400
-"""The first HTTP status of a refused request."""
 NO_VERSION = 0
 """The version of a row whose log names none; it is taken for the served one."""
 _ID_BITS = np.uint64(2)
@@ -172,7 +171,7 @@ class LogReader:
         for row in np.flatnonzero(good & ~((rates > 0) & (rates <= 1))).tolist():
             reading.add_bad(int(rows.numbers[row]), self.log.sampled, "no probability", str(rates[row]))
         good &= (rates > 0) & (rates <= 1)
-        refused = good & (_numbers(found.get(self.log.status), len(good), 200.0) >= _REFUSED)
+        refused = good & (_numbers(found.get(self.log.status), len(good), 200.0) >= FIRST_REFUSED)
         known = np.isin(version, list(self.versions))
         if (others := refused | (good & ~known)).any():
             yield Refused(np.where(refused, version, -version)[others], times[others], rates[others])

@@ -30,12 +30,12 @@ from fullpass.components.serving_check.component import check_export
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.registry.compared_model import find_model
 from fullpass.pipeline.root.layout import served_folder
+from fullpass.preprocessing.columns.column_keys import column_keys
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.raw_text import RawText
 from fullpass.trainer.export.export_files import SERVING_DEFAULT, SERVING_RAW, column_of, verify_export
 from fullpass.trainer.export.joined_tables import JoinedTable, read_table
 from fullpass.trainer.export.refreshed_export import OpenExport
-from fullpass.trainer.export.signatures import column_keys
 from fullpass.trainer.input.raw_examples import dense_columns
 from fullpass.trainer.input.raw_tensors import DTYPES
 

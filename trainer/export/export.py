@@ -21,6 +21,7 @@ from typing import Any
 import tensorflow as tf
 
 from fullpass.base import state_file
+from fullpass.preprocessing.columns.column_keys import column_keys
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.list_text import list_text
 from fullpass.trainer.export.export_files import (
@@ -35,7 +36,7 @@ from fullpass.trainer.export.export_files import (
 )
 from fullpass.trainer.export.run_provenance import read_run_facts
 from fullpass.trainer.export.sample_requests import request_json, rest_body, to_columns, to_row, warmup_log
-from fullpass.trainer.export.signatures import Served, column_keys, feature_keys, signatures_of
+from fullpass.trainer.export.signatures import Served, feature_keys, signatures_of
 from fullpass.trainer.input.raw_tensors import DTYPES
 from fullpass.trainer.models.model_inputs import apply_model
 

@@ -26,8 +26,6 @@ The serving signatures return:
 """
 
 import inspect
-import keyword
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -36,6 +34,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from fullpass.preprocessing.apply.transform_graph import TransformGraph, missing_column, raw_row_count
+from fullpass.preprocessing.columns.column_keys import column_keys
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN, feature_names, input_name
 from fullpass.preprocessing.columns.raw_columns import ROW_BITS, SPAN_FILE_BITS, RawColumn, request_columns
 from fullpass.preprocessing.features.label import Label
@@ -92,24 +91,6 @@ def served_model(
         names=names,
         levels=levels_of(spec.config.training.loss),
     )
-
-
-def column_keys(columns: Sequence[str]) -> dict[str, str]:
-    """Returns, per raw column, the name of its input in `serving_raw`.
-
-    TensorFlow accepts a letter followed by letters, digits and underscores, and no two names that differ in case only.
-    A valid name is its own key. In other names each invalid character becomes an underscore. A name with an invalid
-    beginning gets the prefix `column_`, and a key that is already taken gets a number as suffix.
-
-    Example: ["fare", "trip miles", "1st", "Fare"] become fare, trip_miles, column_1st, Fare_2.
-    """
-    fitting = [name for name in columns if _plain(name) == name]
-    keys: dict[str, str] = {}
-    taken: set[str] = set()
-    for name in dict.fromkeys([*fitting, *columns]):
-        keys[name] = _free(_plain(name), taken)
-        taken.add(keys[name].lower())
-    return {name: keys[name] for name in columns}
 
 
 def feature_keys(model: keras.Model) -> dict[str, str]:
@@ -263,17 +244,3 @@ def _common_length(values: Mapping[str, tf.Tensor]) -> tf.Tensor:
     fits = tf.debugging.Assert(tf.reduce_all((lengths == longest) | (lengths == 0)), [message, lengths], summarize=-1)
     with tf.control_dependencies([fits]):
         return tf.identity(longest)
-
-
-def _plain(name: str) -> str:
-    key = re.sub(r"[^A-Za-z0-9_]", "_", name)
-    bad = not key[0].isalpha() or keyword.iskeyword(key) or key == "self"
-    return f"column_{key}" if bad else key
-
-
-def _free(key: str, taken: set[str]) -> str:
-    number, free = 2, key
-    while free.lower() in taken:
-        free = f"{key}_{number}"
-        number += 1
-    return free

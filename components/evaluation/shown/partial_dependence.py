@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from fullpass.components.evaluation.measure.score_rows import loaded_model
 from fullpass.components.evaluation.shown.shown_files import ColumnDependence, Dependence
+from fullpass.preprocessing.columns.column_keys import column_keys
 from fullpass.preprocessing.columns.raw_columns import (
     RawColumn,
     date_formats,
@@ -26,7 +27,6 @@ from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.dates.date_format import MICROSECONDS_PER_DAY, DateFormat, compile_format
 from fullpass.preprocessing.dates.date_ops import parse_dates
 from fullpass.trainer.export.export_files import SERVING_RAW
-from fullpass.trainer.export.signatures import column_keys
 from fullpass.trainer.input.raw_examples import dense_columns
 from fullpass.trainer.input.raw_tensors import to_request
 

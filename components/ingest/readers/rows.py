@@ -155,7 +155,7 @@ class Reading:
     Attributes:
         bad: Bad rows found since the last `take_bad`.
         read: Number of rows that parsed so far, as Ingest counts them (`Ingestion.read`).
-        malformed: Number of rows that did not parse and therefore were not yielded.
+        malformed: Number of rows that were not yielded: they did not parse, or are left out.
         consumed: Number of bytes of the part read so far; 0 if unknown.
         seen: Columns found so far, by readers that find columns only in the rows.
         all_columns: Form of the rows with every column of the source; None if these are not needed.

@@ -34,25 +34,28 @@ class TfRecordReader(FileReader[TfRecordSource]):
         """Returns the sorted names of the features and feature lists of the first records."""
         with readable(self._path), open_binary(self._path) as stream:
             records = islice(read_frames(stream), rows)
-            messages = [_parsed(_message_type(self._source.payload), record) for record in records]
+            messages = [parse_message(_message_type(self._source.payload), record) for record in records]
         return sorted({name for message in messages if message is not None for (_, name), _ in _features(message)})
 
     def _rows(self, reading: Reading) -> Iterator[Rows]:
-        decode = _decoder(self._source.payload)
         with open_binary(self._path) as stream:
-            for batch, numbers in numbered_batches(read_frames(stream), len):
-                yield self._decoded(batch, numbers, decode, reading)
+            for records, numbers in numbered_batches(read_frames(stream), len):
+                batch, numbers = decoded(records, numbers, self._source.payload, reading)
+                all_columns = pa.Table.from_batches([batch]) if reading.all_columns else None
+                yield Rows(_select(batch, reading), numbers, all_columns)
 
-    def _decoded(self, records: list[bytes], numbers: np.ndarray, decode: Decode, reading: Reading) -> Rows:
-        """Decodes records. If the decoder rejects the batch, records that are no messages become bad rows."""
-        try:
-            decoded = decode(records)
-        except RuntimeError:  # it does not name the record
-            kind = _message_type(self._source.payload)
-            messages, numbers = parsed_messages(kind, records, numbers, reading, f"tf.{kind.DESCRIPTOR.name}")
-            decoded = decode(_with_one_kind(messages))
-        all_columns = pa.Table.from_batches([decoded]) if reading.all_columns else None
-        return Rows(_select(decoded, reading), numbers, all_columns)
+
+def decoded(
+    records: list[bytes], numbers: np.ndarray, payload: str, reading: Reading
+) -> tuple[pa.RecordBatch, np.ndarray]:
+    """Returns the rows of records, and their numbers. Records that are no messages of the payload become bad rows."""
+    decode = _decoder(payload)
+    try:
+        return decode(records), numbers
+    except RuntimeError:  # it does not name the record
+        kind = _message_type(payload)
+        messages, numbers = parsed_messages(kind, records, numbers, reading, f"tf.{kind.DESCRIPTOR.name}")
+        return decode(_with_one_kind(messages)), numbers
 
 
 def payload_type(path: str) -> str:
@@ -116,7 +119,7 @@ def parsed_messages(
     kind: Any, records: Sequence[bytes], numbers: np.ndarray, reading: Reading, name: str
 ) -> tuple[list[Any], np.ndarray]:
     """Returns the messages of a type, and the numbers of their records, int64; the other records become bad rows."""
-    messages = [_parsed(kind, record) for record in records]
+    messages = [parse_message(kind, record) for record in records]
     for number, record, message in zip(numbers.tolist(), records, messages, strict=True):
         if message is None:
             reading.add_malformed(number, f"no {name}", repr(record[:_SHOWN]))
@@ -142,7 +145,8 @@ def _with_one_kind(messages: Sequence[Any]) -> list[bytes]:
     return [message.SerializeToString() for message in messages]
 
 
-def _parsed(kind: Any, record: bytes) -> Any:
+def parse_message(kind: Any, record: bytes) -> Any:
+    """Returns a record as a message of a type; None if it is none."""
     try:
         return kind.FromString(record)
     except DecodeError:

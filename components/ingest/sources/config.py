@@ -246,6 +246,21 @@ class ProtoSource(FileSource):
     """Column -> dotted path of its field, to rename columns."""
 
 
+class ServingLogSource(FileSource):
+    """The request log of a served model: JSON lines or Parquet of `fullpass serve`, or PredictionLogs of TensorFlow
+    Serving (docs/watch.md).
+
+    A row is a row of a request as the model saw it, under the names of the raw columns, with `log_id`, `log_time` and
+    the other columns of the log. Refused requests are left out, unless something reads `log_status`.
+    """
+
+    endings = (".jsonl", ".parquet", ".tfrecord", ".tfrecords", ".gz")
+
+    format: Literal["serving_log"]
+    missing: tuple[str, ...] = ("",)
+    """Texts that mean missing, besides null."""
+
+
 class NumpySource(FileSource):
     """.npy and .npz files; the first axis is the row axis. Arrays of an .npz file and fields of a structured array are
     columns; those with more axes are vectors."""

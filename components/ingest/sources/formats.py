@@ -182,6 +182,7 @@ _ROWS = (
         in_lists=True,
     ),
     Format(config.ProtoSource, "proto.ProtoReader", starts=_begins_with_record, is_told=False),
+    Format(config.ServingLogSource, "serving_log.ServingLogReader", parts="those of its format", is_told=False),
     Format(config.SqlSource, "sql.SqlReader", parts="ranges of a key"),
     Format(config.BigQuerySource, "bigquery.BigQueryReader"),
     Format(config.TfdsSource, "tfds.TfdsReader"),

@@ -135,7 +135,7 @@ class RowCounts:
 
     Attributes:
         written: Number of rows per split.
-        left_out: Number of rows per reason that are in no split and not bad: without a label, or in a gap.
+        left_out: Number of rows per reason that are in no split and not bad: without a label, in a gap, or refused.
         rows_digest: 16 hex digits that are equal for the same files, whose rows then have the same ids; None for a
             query. Names and sizes of the files and their numbers of rows decide, not the folder, and not the columns.
         seconds: Time from the first row to the last.

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from fullpass.base.errors import UserError, absent_column, escaped
 from fullpass.components.ingest.config import ColumnSplit, StratifiedSplit, TimeSplit
 from fullpass.components.ingest.joins.config import is_joined
+from fullpass.components.ingest.sources.config import ServingLogSource
 from fullpass.components.ingest.splitting.assign import columns_of_split, raw_split_columns
+from fullpass.components.serving_log.columns import ID
 from fullpass.pipeline.authoring.checks.source_rules import columns_present
 from fullpass.pipeline.authoring.derived_columns import derived_types, known_raw_columns, parsed, raw_types, type_error
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
@@ -192,12 +194,25 @@ def check_columns_of_files(loaded: Loaded) -> Iterator[Finding]:
     present = Counter(found)
     settings = ((("data", "source", "missing_in"), data.source.missing_in), (("data", "types"), data.types))
     named: list[tuple[Keys, str]] = [((*keys, column), column) for keys, columns in settings for column in columns]
-    named += [(("data", "personal", number), column) for number, column in enumerate(data.personal)]
+    if not isinstance(data.source, ServingLogSource):  # which has none of them
+        named += [(("data", "personal", number), column) for number, column in enumerate(data.personal)]
     for keys, column in (*columns_read(loaded), *named):
         if column not in present and column not in data.derive:
             yield Finding(keys, absent_column(column, present, "the data"))
         elif present[column] > 1 and not is_joined(column, [*data.joins, *data.history]):
             yield Finding(keys, f'the data has {present[column]} columns "{escaped(column)}". Rename one.')
+
+
+def check_logged_columns(loaded: Loaded) -> Iterator[Finding]:
+    """Nothing reads data of persons from a request log, which does not hold it."""
+    data = loaded.config.data
+    for keys, column in columns_read(loaded) if isinstance(data.source, ServingLogSource) else ():
+        if column in data.personal:
+            yield Finding(
+                keys,
+                f"reads {column}, which the request log does not hold, since data.personal names it. Join it by "
+                f"{ID.name} from a table that has it (data.joins), or remove it.",
+            )
 
 
 def _split_keys(loaded: Loaded) -> Keys:

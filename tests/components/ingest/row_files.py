@@ -244,6 +244,7 @@ SAMPLES = {
     "avro": Sample(_write_avro, nested=True),
     "tfrecord": Sample(_write_tfrecord),
     "proto": Sample(_write_proto, "tfrecord"),
+    "serving_log": Sample(_write_json_lines, "jsonl", nested=True),
     "sql": Sample(_write_sql, "db"),
     "tfds": Sample(_write_tfds),
     "numpy": Sample(_write_numpy, "npz"),

@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from fullpass.components.serving.log_writer import LogOptions, RequestLog
+from fullpass.preprocessing.columns.raw_columns import RawColumn
+from tests.components.ingest.ingesting import examples, ingest
 from tests.components.serving.conftest import ask
 from tests.components.serving.test_app import FULL, PREDICT, RAW
 from tests.trainer.conftest import to_examples
@@ -73,6 +75,32 @@ def test_a_row_is_logged_with_its_raw_columns_and_its_answer(logged, tmp_path):
         "position": [1.0, 2.0],
     }
     assert (told, counts) == ([], {"written": 2})
+
+
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
+def test_ingest_reads_from_the_log_the_bits_that_the_model_saw(logged, versions, tmp_path, format):
+    draw = np.random.default_rng(7)
+    numbers = draw.integers(0, 1 << 32, 80, dtype=np.uint32).view(np.float32)
+    numbers = [float(x) for x in numbers[np.isfinite(numbers)]][:60] + [0.0, -0.0, 1e-45, 3.4028235e38]
+    given = [
+        {"x": x, "kind": 'ä \u2028"', "city": f" {n} ", "position": [x, 0.1], "tags": "red|blue" if n % 2 else ""}
+        for n, x in enumerate(numbers)
+    ]
+    logged(("POST", PREDICT, {**RAW, "instances": given}), ("POST", PREDICT, "{"), format=format)
+    columns = [column for name, column in versions.current.columns.items() if name != "note"]
+    columns.append(RawColumn("log_row", "number"))
+    source = {"format": "serving_log", "path": str(tmp_path / "log/*/*")}
+    manifest = ingest(tmp_path, source, columns, split={"method": "hash", "column": "log_id"})
+    assert (manifest.read, manifest.left_out, manifest.quarantined) == (len(given) + 1, {"refused requests": 1}, {})
+    found = {int(one["log_row"].float_list.value[0]): one for one in examples(tmp_path)}
+    for n, row in enumerate(given):
+        assert np.float32(found[n]["x"].float_list.value[0]).tobytes() == np.float32(row["x"]).tobytes()
+        vector = np.array(found[n]["position"].float_list.value, np.float32)
+        assert vector.tobytes() == np.array(row["position"], np.float32).tobytes()
+        for name in ("kind", "city"):
+            assert found[n][name].bytes_list.value[0] == row[name].encode()
+        assert b"|".join(found[n]["tags"].bytes_list.value).decode() == row["tags"] if "tags" in found[n] else not n % 2
+        assert "trip miles" not in found[n]
 
 
 def test_columns_with_data_of_persons_and_those_left_out_are_not_logged(logged, versions):

@@ -13,27 +13,10 @@ from fullpass.components.serving_check.probe import _bytes_or_object
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.trainer.export.export import _write_requests
 from fullpass.trainer.export.sample_requests import read_samples, rest_body, to_row, write_samples
-from fullpass.trainer.export.signatures import column_keys
 from tests.record_files import example, read_records, write_records
 from tests.trainer.conftest import to_examples
 
 KEYS = ["city", "kind", "note", "position", "tags", "trip_miles", "x"]
-
-
-@pytest.mark.parametrize(
-    ("columns", "keys"),
-    [
-        (["fare", "trip_miles"], ["fare", "trip_miles"]),
-        (["fare", "trip miles", "1st", "Fare"], ["fare", "trip_miles", "column_1st", "Fare_2"]),
-        (["trip miles", "trip_miles"], ["trip_miles_2", "trip_miles"]),
-        (["größe", "it's.a", "x/y"], ["gr__e", "it_s_a", "x_y"]),
-        (["self", "class", "_id", "__"], ["column_self", "column_class", "column__id", "column___"]),
-        (["a b", "a.b", "a-b"], ["a_b", "a_b_2", "a_b_3"]),
-        (["日本"], ["column___"]),
-    ],
-)
-def test_keys_of_columns(columns, keys):
-    assert column_keys(columns) == dict(zip(columns, keys, strict=True))
 
 
 @pytest.fixture(scope="session")

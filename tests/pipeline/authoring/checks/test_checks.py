@@ -71,6 +71,9 @@ MISTAKES = {
         "data.types.zon", 8, 'no column "zon" in the data', 'Did you mean "zone"?'),
     "no such column of persons": mistake({7: "    big_tipper: tips > fare\n  personal: [fare, zon]"},
         "data.personal[1]", 8, 'no column "zon" in the data', 'Did you mean "zone"?'),
+    "persons of a request log": mistake({4: "    format: serving_log", 5: "    path: logged",
+        7: "    big_tipper: tips > fare\n  personal: [company, name]"},
+        "features.company", 17, "reads company, which the request log does not hold", "Join it by log_id"),
     "a number and a date": mistake({17: "  started: {type: date, column: fare}"},
         "features", 14, "features.fare reads a number", "features.started reads a string"),
     "no such file": mistake({5: "    path: trip.csv"}, "data.source.path", 5, "trip.csv"),
@@ -260,6 +263,7 @@ def own_module(folder):
     (folder / "span-1.csv").write_text(TRIPS)
     (folder / "commas.csv").write_text("fare;tips;company;started;hour;zone\n3,5;1;Acme;2024-02-29;7;12\n")
     (folder / "twice.csv").write_text("fare,tips,company,company,started\n")
+    (folder / "logged").write_text('{"log_id": "a", "fare": 1.5, "tips": 0.5, "started": "2024-02-29"}\n')
     (folder / "rated.csv").write_text("fare,tips,company,started,prediction,probability_1,probability_of_rain\n")
     (folder / "manifest.csv").write_text("file,tips,fare,company,started\na.png,1,2,a,2024-01-01\n")
 
