@@ -20,6 +20,7 @@ from fullpass.components.ingest.readers.crashes import continue_in_fork
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.components.predict.input_source import AS_TRAINED
 from fullpass.components.predict.write_tables import row_json
+from fullpass.components.push import push
 from fullpass.pipeline import options, printing
 from fullpass.pipeline.authoring.checks.check import load_checked, overview
 from fullpass.pipeline.authoring.loading.json_schema import json_schema
@@ -31,7 +32,7 @@ from fullpass.pipeline.exit_codes import ExitCode, exit_code, explained
 from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.registry.commands import bless, compare, evaluate, export, gc, lineage, models, refresh, runs
 from fullpass.pipeline.registry.locate_model import pushed_to
-from fullpass.pipeline.registry.root_page import write_page_after_run
+from fullpass.pipeline.registry.root_page import write_page_after_run, write_pages_of
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
 from fullpass.pipeline.running.beam_args import prediction_args
 from fullpass.pipeline.running.execution import failure
@@ -265,11 +266,13 @@ def report(
     opened: Annotated[bool, Option("--open", help="Open it in the browser.")] = False,
 ) -> None:
     """Print the path of a run's report, and of the page of all runs and models."""
-    from fullpass.pipeline.api import find_report, open_report
+    from fullpass.pipeline.api.pipeline import Pipeline
 
-    page = (open_report if opened else find_report)(file, run_id, root=root)
-    printing.print_data(str(page))
-    index = RootLayout(pipeline_root(load(file), root)).index
+    pipeline = Pipeline.of(load(file))
+    known = pipeline.runs(root=root)
+    run = known[run_id] if run_id else known.with_report()
+    printing.print_data(str(run.open_report() if opened else run.find_report()))
+    index = RootLayout(pipeline_root(pipeline, root)).index
     if index.is_file():
         printing.print_text(f"All runs and models: {index}", err=True)
 
@@ -329,10 +332,10 @@ def predict(
         return
     if safe_csv and output is None:
         raise UsageError("--safe-csv is for a file: give its name with -o, such as -o predictions.csv.")
-    from fullpass.pipeline.api import open_model
-
     with large_imports():
-        exported = open_model(model)
+        from fullpass.components.predict.exported import load_export
+
+        exported = load_export(pushed_to(model.absolute()))
     from fullpass.components.predict.other_rows import other_rows
     from fullpass.components.predict.predict import predict_file, predict_tables
 
@@ -388,9 +391,10 @@ def rollback(
     ] = None,
 ) -> None:
     """Serve an earlier model again, or with --to a later one. Newer versions are put aside, not deleted."""
-    from fullpass.pipeline.api import rollback as roll_back
-
-    printing.print_text(f"Now served: version {roll_back(target, to)}")
+    folder = pushed_to(target.absolute())
+    served = push.rollback(folder, to)
+    write_pages_of(folder)
+    printing.print_text(f"Now served: version {served}")
 
 
 for verb in (diagnose, runs, serve, watch, compare, evaluate, bless, models, lineage, refresh, export, gc):

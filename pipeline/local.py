@@ -23,7 +23,7 @@ def main() -> None:
     here = Path(__file__).resolve().parent
     sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != here]
 
-    from fullpass.pipeline.api import tfx_pipeline
+    from fullpass.pipeline.api.functions import tfx_pipeline
     from fullpass.pipeline.startup import set_environment
 
     set_environment()

@@ -45,7 +45,7 @@ def ran(tmp_path_factory):
         written = re.sub(r"model: .*\ntraining: .*", "model: {kind: trees}", file.read_text())
         file.write_text(written)
         (folder / "wrong.yaml").write_text(written.replace("number", "numbr"))
-        assert fullpass.run(file, quiet=True).blessed
+        assert fullpass.load(file).run(quiet=True).blessed
     return folder
 
 

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 from rich.console import Console
 
-import fullpass.pipeline.api as api
+import fullpass as api
 from fullpass.components.evaluation.measure.scored_rows import Scored, ScoredRows
 from fullpass.components.evaluation.measure.slice_accumulator import SliceAccumulator
 from fullpass.components.ingest.readers.read_source import find_inputs, read_rows
@@ -54,7 +54,7 @@ facts = RunFacts(run_id="1").plus(of_result(result))
 shown = io.StringIO()
 print_summary(facts, None, Console(file=shown, width=200))
 train = pa.table({{"c0": [1.0, 2, 3, 4, 5, 6, 7, 1000, None], "c1": [0.0, 1] * 4 + [0.0]}})
-transform = api.analyze("good.yaml", train)
+transform = api.load("good.yaml").analyze(train)
 print(json.dumps({{
     **{{name: [problem.message for problem in api.check(f"{{name}}.yaml")] for name in ("good", "csv")}},
     "schema": json.dumps(json_schema()),

@@ -11,8 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from fullpass.base import state_file
-from fullpass.base.errors import UserError, listed
-from fullpass.components.pages import notebook_html as html
+from fullpass.base.errors import UserError
 from fullpass.components.push.push import SERVING
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.trainer.export.export_files import DESCRIPTION, LOOKUPS, SERVING_RAW, column_of, verify_export
@@ -43,11 +42,6 @@ class TrainingRows:
 @dataclass(frozen=True)
 class Exported:
     """A loaded export.
-
-    Example:
-        >>> model = fullpass.open_model("serving")
-        >>> {name: column.type for name, column in model.columns.items()}
-        {'company': 'string', 'fare': 'number'}
 
     Attributes:
         directory: Folder of the SavedModel.
@@ -80,12 +74,6 @@ class Exported:
                 for name, column in self.columns.items()
             }
         )
-
-    def _repr_html_(self) -> str:
-        kinds = {name: f"{column.type}{', several' if column.many else ''}" for name, column in self.columns.items()}
-        answers = {"classes": self.classes, "quantiles": [f"{level:g}" for level in self.levels]}
-        facts = [("folder", self.directory), *((name, listed(values)) for name, values in answers.items())]
-        return html.block("Model", html.facts(facts), html.table(("column", "type"), kinds.items()))
 
 
 def export_folder(path: Path) -> Path:

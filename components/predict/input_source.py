@@ -112,7 +112,7 @@ def _refuse_rows(path: str) -> None:
     if (too_long or _ROWS.search(path)) and not os.path.exists(path):
         raise UsageError(
             f"{path:.60} ...: no path of a file. Write rows that are text to a file and give its path, or give them to "
-            "fullpass.predict as a list of dicts."
+            "`fullpass.open_model(MODEL).predict` as a list of dicts."
         )
 
 

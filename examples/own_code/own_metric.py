@@ -9,7 +9,7 @@ def cost(labels: pa.Array, predicted: pa.Table, *, missed: float = 5.0, asked: f
 
     Args:
         labels: `yes` or `no` per row.
-        predicted: The table that `fullpass.predict` returns for the same rows.
+        predicted: The table that `Model.predict` returns for the same rows.
         missed: Cost of a passenger with a tip whom nobody asked.
         asked: Cost of a passenger without a tip who was asked.
     """

@@ -12,7 +12,7 @@ class UserError(ValueError):
     """An error whose message is written for the user.
 
     Example:
-        >>> fullpass.predict("serving", [{"distance": 3.0}])
+        >>> fullpass.open_model("serving").predict([{"distance": 3.0}])
         Traceback (most recent call last):
             ...
         fullpass.base.errors.UserError: the table: none of the columns that the model reads is in the input. ...
@@ -25,6 +25,10 @@ class UserError(ValueError):
     def __init__(self, message: object = "", *others: object) -> None:
         """Takes the message."""
         super().__init__(redact(str(message)), *others)
+
+    def _render_traceback_(self) -> list[str]:
+        """Returns the lines that a notebook shows instead of a traceback."""
+        return [f"{type(self).__name__}: {line}" if not i else line for i, line in enumerate(str(self).split("\n"))]
 
 
 _SHORT, _NEAR_SHORT, _NEAR = 4, 0.66, 0.75

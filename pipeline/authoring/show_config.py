@@ -1,12 +1,8 @@
 """Writes a config as YAML with every default filled in; loading it again gives an equal config."""
 
-import hashlib
 import io
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -15,11 +11,6 @@ from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.representer import RoundTripRepresenter
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
-from fullpass.base.errors import UserError
-from fullpass.base.files import write_atomically
-from fullpass.components.ingest.sources.config import ParquetSource
-from fullpass.components.ingest.spans.spans import has_spans
-from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.config import PipelineConfig
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][\w .-]*")
@@ -50,6 +41,11 @@ def resolved_yaml(config: PipelineConfig) -> str:
         del tree["data"]["split"]
     tree["model"] = {"kind": config.model.kind, **tree["model"]}
     tree["data"]["source"] = {"format": config.data.source.format, **tree["data"]["source"]}
+    return yaml_text(tree)
+
+
+def yaml_text(tree: Mapping[str, Any]) -> str:
+    """Returns plain data as YAML in block style, with short values on one line."""
     yaml = YAML()
     yaml.Representer = _Representer
     yaml.default_flow_style = False
@@ -84,29 +80,3 @@ def _is_short(value: dict[str, Any] | list[Any] | tuple[Any, ...]) -> bool:
     inner = list(value.values()) if isinstance(value, dict) else list(value)
     flat = not any(isinstance(item, dict) and item for item in inner)
     return not value or (flat and len(repr(value)) <= _FLOW_LENGTH)
-
-
-@contextmanager
-def with_table(loaded: Loaded, table: Path) -> Iterator[Loaded]:
-    """Yields the pipeline with a Parquet file as its source, in a file beside its YAML that exists until the end.
-
-    The file must lie there, since paths and modules of a pipeline are relative to its folder.
-
-    Raises:
-        UserError: The pipeline has spans or data per split, which one table has not.
-    """
-    source, data = loaded.config.data.source, loaded.config.data
-    if source.given_splits or has_spans(data):
-        raise UserError(
-            f"{loaded.file}: its data has {'a source per split' if source.given_splits else 'spans'}, and a table has "
-            "not. Run it without a table, or with a YAML whose data.source is one file."
-        )
-    of_table = ParquetSource(format="parquet", path=str(table), missing=source.missing, missing_in=source.missing_in)
-    config = loaded.config.model_copy(update={"data": data.model_copy(update={"source": of_table})})
-    text = resolved_yaml(config)
-    file = loaded.folder / f".{loaded.file.stem}-{hashlib.sha256(text.encode()).hexdigest()[:12]}.yaml"
-    write_atomically(file, text)
-    try:
-        yield replace(loaded, config=config, file=file, text=text)
-    finally:
-        file.unlink(missing_ok=True)

@@ -14,7 +14,6 @@ from typing import Any
 from rich.console import RenderableType
 
 from fullpass.base.metric_text import metric_text
-from fullpass.components.pages import notebook_html as html
 from fullpass.components.push.pushed_version import State, state_now
 from fullpass.pipeline.printing import shortened, simple_table
 from fullpass.pipeline.record.config_diff import Settings, differences
@@ -83,14 +82,7 @@ class ListedRun:
         }
 
 
-class Runs(list[ListedRun]):
-    """Runs, newest first; a notebook shows them as a table."""
-
-    def _repr_html_(self) -> str:
-        return html.block("Runs" if self else "No run has been made", html.table(*run_cells(self, most=None)))
-
-
-def read_runs(root: Path, most: int) -> Runs:
+def read_runs(root: Path, most: int) -> list[ListedRun]:
     """Returns the newest runs of a root, newest first.
 
     Args:
@@ -100,7 +92,7 @@ def read_runs(root: Path, most: int) -> Runs:
         DamagedState: The file of a run is damaged.
     """
     found = recorded_runs(root, most + 1)
-    return Runs(list(starmap(_listed, zip_longest(found, found[1:])))[:most])
+    return list(starmap(_listed, zip_longest(found, found[1:])))[:most]
 
 
 def _listed(now: RunFacts, before: RunFacts | None) -> ListedRun:
@@ -148,7 +140,7 @@ def _data_change(old: RunFacts, new: RunFacts) -> str:
     return (f"{windows[0]} -> {windows[1]}" if windows[0] != windows[1] else "other files") + read
 
 
-def table(found: Runs, root: Path) -> RenderableType:
+def table(found: list[ListedRun], root: Path) -> RenderableType:
     """Returns the runs as a table for people."""
     if not found:
         return f"No run has been made in {root}."

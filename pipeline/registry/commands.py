@@ -5,12 +5,10 @@
 
 import json
 import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from rich.console import Group, RenderableType
 from rich.filesize import pick_unit_and_suffix
@@ -20,27 +18,20 @@ from typer import Argument, Option
 from fullpass.base.errors import UserError
 from fullpass.base.json_text import to_json_text
 from fullpass.components.ingest.readers.crashes import continue_in_fork
-from fullpass.components.ingest.spans.spans import find_window, has_spans, index_names
 from fullpass.components.pages.notebook_html import ShownPage
-from fullpass.components.predict.input_source import AS_TRAINED, input_files, input_source
+from fullpass.components.predict.input_source import AS_TRAINED
 from fullpass.pipeline import options
 from fullpass.pipeline.authoring.checks.check import load_checked
-from fullpass.pipeline.authoring.loading.load import YAML_ENDINGS, Loaded, load
+from fullpass.pipeline.authoring.loading.load import YAML_ENDINGS, load
 from fullpass.pipeline.printing import console, print_data, print_text, simple_table
 from fullpass.pipeline.record import list_runs
 from fullpass.pipeline.registry import list_versions
-from fullpass.pipeline.registry.compared_model import find_model
 from fullpass.pipeline.registry.locate_model import find_export, pushed_to, read_lineage, tree
-from fullpass.pipeline.registry.retention.collect import Freed, NextRun, collect
+from fullpass.pipeline.registry.retention.collect import Freed
+from fullpass.pipeline.registry.retention.free import free
 from fullpass.pipeline.registry.root_page import write_page_after_run, write_pages_of
-from fullpass.pipeline.root.check import check_own_root
-from fullpass.pipeline.root.layout import RootLayout, pipeline_root, served_folder
+from fullpass.pipeline.root.layout import pipeline_root, served_folder
 from fullpass.pipeline.startup import large_imports, noise_to, without_keras
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from fullpass.components.predict.exported import Exported
 
 Shown = TypeVar("Shown", bound=ShownPage)
 _Portable = Literal["litert", "onnx"]
@@ -206,44 +197,16 @@ def export(
 ) -> None:
     """Write a model for LiteRT or ONNX Runtime, with its preprocessing, if it answers like the SavedModel."""
     with large_imports(), noise_to(Path(os.devnull)):
-        from fullpass.components.portable.export_portable import BOUND, export_portable
+        from fullpass.components.portable.export_portable import BOUND
         from fullpass.components.predict.exported import load_export
+        from fullpass.pipeline.registry.write_portable import write_portable
 
-        exported = load_export(pushed_to(model.absolute()))
-        batches = _eval_rows(exported) if rows is None else _given_rows(exported, rows)
-        found = export_portable(exported, to, out, batches)
+        found = write_portable(load_export(pushed_to(model.absolute())), to, out, rows)
     print_text(
         f"{out}: {found.bytes:,} bytes. On {found.rows:,} rows the largest difference from the SavedModel is "
         f"{found.largest:.2g} (up to {BOUND:g} is accepted); {found.changed:,} predictions differ.\n"
         f"A row takes {found.milliseconds[0]:.2f} ms of preprocessing and {found.milliseconds[1]:.2f} ms of network."
     )
-
-
-def _given_rows(model: "Exported", path: str) -> "Iterator[Mapping[str, np.ndarray]]":
-    """Yields the raw columns of a file, as `fullpass predict` reads it."""
-    from fullpass.components.predict.input_rows import InputRows
-
-    how = input_source(model.training.source, path, {})
-    yield from (batch.inputs for batch in InputRows(input_files(how.source, path), how, model.columns))
-
-
-def _eval_rows(model: "Exported") -> "Iterator[Mapping[str, np.ndarray]]":
-    """Yields the raw columns of the eval split of the run that made a model.
-
-    Raises:
-        UserError: The run is not on this machine any more.
-    """
-    import tensorflow as tf
-
-    from fullpass.pipeline.registry.score_models import records_of
-    from fullpass.trainer.input.raw_examples import dense_columns
-
-    files = find_model(str(model.directory), options.USUAL).eval_files
-    if not files:
-        raise UserError(f"{model.directory}: the eval rows of its run are not on this machine. Give rows: --rows FILE.")
-    for records in records_of(files):
-        columns = dense_columns(tf.constant(records), model.columns)
-        yield {name: value.numpy() for name, value in columns.items()}
 
 
 def gc(
@@ -255,42 +218,13 @@ def gc(
 ) -> None:
     """Remove artifacts, caches, quarantine, logs and records that no kept run, pushed model or window needs."""
     loaded = load(file)
-    folder = pipeline_root(loaded, root)
-    layout = RootLayout(folder)
-    check_own_root(folder)
-    if not layout.metadata.is_file() and layout.logs.is_dir():
-        raise UserError(
-            f"{layout.metadata}: missing, though {folder} holds runs. It lists the files that they need, so nothing is "
-            "removed. Restore it from a backup, or remove the folder and run anew."
-        )
-    if not layout.metadata.is_file():
-        raise UserError(f"{folder}: no run has been made there. --root names another folder.")
-    freed = collect(folder, served_folder(loaded), keep_runs, _next_run(loaded, folder), dry_run=dry_run)
+    freed = free(loaded, pipeline_root(loaded, root), keep_runs, dry_run=dry_run)
     if as_json:
         print_data(json.dumps({"dry_run": dry_run, **asdict(freed)}, indent=2))
     else:
         console().print(_freed_table(freed, dry_run=dry_run))
     if not dry_run:
         write_page_after_run(loaded, root)
-
-
-def _next_run(loaded: Loaded, root: Path) -> NextRun:
-    """Returns the spans and files that the next run reuses; no spans if the source cannot be read."""
-    data, before = loaded.config.data, loaded.config.gates.history
-    # Without spans, the data gate compares two versions of the data.
-    versions = 1 if has_spans(data) else 2
-    try:
-        with tempfile.TemporaryDirectory() as scratch:
-            # `find_window` adds to the index, so it works on a copy.
-            index, copied = RootLayout(root).span_index, RootLayout(Path(scratch)).span_index
-            if index.is_dir():
-                shutil.copytree(index, copied, symlinks=True)
-            window = find_window(data, loaded.resolve, index=copied)
-        names = index_names(data, loaded.resolve)
-    except UserError as error:
-        print_text(f"The current window cannot be found, so only the windows of kept runs are kept: {error}", err=True)
-        return NextRun(before=before, versions=versions)
-    return NextRun({span.number for span in window.spans}, names, before, versions)
 
 
 def _freed_table(freed: Freed, *, dry_run: bool) -> RenderableType:

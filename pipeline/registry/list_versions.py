@@ -33,7 +33,7 @@ class Version:
     """A pushed model.
 
     Example:
-        >>> (version,) = fullpass.versions("serving")
+        >>> (version,) = fullpass.load("pipeline.yaml").versions()
         >>> version.state, version.rows, version.damaged
         ('served', 400, None)
 

@@ -28,7 +28,7 @@ def test_the_notebook_runs_and_shows_what_it_says(tmp_path):
     outputs = {cell.source.splitlines()[-1]: cell.outputs for cell in notebook.cells if cell.cell_type == "code"}
     assert "\x1b" not in str(outputs) and "\\x1b" not in str(outputs)
 
-    (ran,) = outputs["outcome = fullpass.run(pipeline)"]
+    (ran,) = outputs["run = pipeline.run()"]
     page = text_of(ran)
     assert ran.output_type == "display_data" and page.startswith("Blessed and pushed (run ")
     assert re.search(r"train [12],\d{3}, validation \d{3}, eval \d{3}", page) and "Trainer ok" in page
@@ -47,7 +47,7 @@ def test_the_notebook_runs_and_shows_what_it_says(tmp_path):
     ):
         assert any(part in text for text in shown), (part, shown)
 
-    said, predicted = outputs["fullpass.predict(model, new)"]
+    said, predicted = outputs["run.predict(new)"]
     assert said.text == "Columns that the table lacks, taken as missing: hour\n"
     assert [one for given in outputs.values() for one in given if one.get("name") == "stderr"] == [said]
     assert re.search(r"short 0\.5 Acme 0 0\.\d+ 0\.\d+ None long 12\.0 Blue 1", text_of(predicted))

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -45,6 +45,7 @@ _LONGEST_PATH = 42
 _LONGEST_NAME = 63
 """Characters of a name: Kubernetes takes no more."""
 _NAME = re.compile(r"^name: *(\S+)", re.MULTILINE)
+Existing = Literal["refuse", "keep", "replace"]
 
 
 @dataclass(frozen=True)
@@ -66,24 +67,26 @@ def init(
     bad_rows: float | None = None,
     tables: str | None = None,
     source: Mapping[str, Any] | None = None,
+    existing: Existing = "refuse",
 ) -> WrittenFile:
     """Profiles data and writes a pipeline file that passes `load` and `checks.require`.
 
     Args:
         data: A file, folder, pattern or package:NAME/PATH.
-        output: The file to write; it must not exist yet.
+        output: The file to write.
         label: A column, or a condition or formula over columns; None takes the most likely label column.
         task: The task; None infers it from the label's values.
         bad_rows: Share of rows that may be unreadable, to be written as `data.bad_rows`; None accepts 1 %.
         tables: Folder of tables to join with, where a key matches.
         source: Keys of `data.source` that are written as given; the others are guessed to fit them.
+        existing: What to do if the file exists: refuse at once, replace it, or keep it if it has the same content.
 
     Raises:
         UserError: The data cannot be read or learned from, too many rows are unreadable, no column is clearly the
             label, or the file already exists.
     """
     file = Path(output)
-    if file.exists():
+    if existing == "refuse" and file.exists():
         raise UsageError(f"{output} already exists. Name another file with -o, or remove it.")
     if not file.absolute().parent.is_dir():
         raise UsageError(f"{output}: there is no folder {file.parent}. Create it first.")
@@ -120,7 +123,7 @@ def init(
         ],
         joins=[line for line in joins.lines if line.name in read],
     )
-    draft, problems = write_checked(file, draft, profile.sample)
+    draft, problems = write_checked(file, draft, profile.sample, existing)
     return WrittenFile(output, yaml_of(draft), tuple(_summary(output, profile, chosen, selection, draft, problems)))
 
 
@@ -242,14 +245,15 @@ def _summary(
     return [*lines, f"Next: fullpass check {output} --data"]
 
 
-def write_checked(file: Path, draft: Draft, sample: Sample) -> tuple[Draft, tuple[Problem, ...]]:
+def write_checked(file: Path, draft: Draft, sample: Sample, existing: Existing) -> tuple[Draft, tuple[Problem, ...]]:
     """Writes the file by the rules of `check` and `check --data`; an error in a feature or slice removes it.
 
     Returns:
         The draft as written, and the warnings of the data, and its errors that no removal mends.
 
     Raises:
-        UserError: A run would refuse the file for another reason; nothing is written.
+        UserError: A run would refuse the file for another reason, or the file exists with another content; nothing is
+            written.
     """
     pending = file.absolute().with_name(f".{file.name}-{os.getpid()}.yaml")
     try:
@@ -271,6 +275,12 @@ def write_checked(file: Path, draft: Draft, sample: Sample) -> tuple[Draft, tupl
             if mended is None and refused:
                 told = "\n".join(f"  {p.path}: {p.message}" for p in errors)
                 raise UserError(f"{file}: not written, because a run would refuse it:\n{told}")
+            if mended is None and existing == "keep" and file.exists() and file.read_bytes() != pending.read_bytes():
+                raise UserError(
+                    f"{file} exists, and is not what init writes now: it was changed by hand, or the data or the "
+                    "arguments have changed. Load it as it is (fullpass.load), name another file with output=, or "
+                    "replace it with overwrite=True."
+                )
             if mended is None:
                 pending.replace(file)
                 return draft, problems

@@ -79,9 +79,9 @@ class Loaded:
     """A valid pipeline file.
 
     Example:
-        >>> pipeline = fullpass.load("pipeline.yaml")
-        >>> pipeline.file.name, pipeline.config.name
-        ('pipeline.yaml', 'trips')
+        >>> loaded = load("examples/taxi/pipeline.yaml")
+        >>> loaded.file.name, loaded.config.name
+        ('pipeline.yaml', 'taxi')
     """
 
     config: PipelineConfig

@@ -26,7 +26,7 @@ from fullpass.components.ingest.sources.config import (
 )
 from fullpass.components.predict.input_rows import OtherRows, TableRows
 from fullpass.components.predict.input_source import input_files, input_source
-from fullpass.pipeline.frames import as_arrow
+from fullpass.pipeline.api.frames import as_arrow
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.raw_text import RawText
 from tests.components.ingest.reading_tools import raw, read_file

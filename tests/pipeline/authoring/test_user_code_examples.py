@@ -45,13 +45,13 @@ def test_the_source_and_both_pipelines_are_right(folder):
 
 
 def test_the_feature_is_the_scaled_distance_from_the_center(folder):
-    found = fullpass.analyze(folder / "pipeline.yaml", TRIPS).numpy(TRIPS)["from_center_xf"]
+    found = fullpass.load(folder / "pipeline.yaml").analyze(TRIPS).numpy(TRIPS)["from_center_xf"]
     distance = np.abs(np.array([0.0, 2.0, 4.0, 0.0]) - 1.5)
     assert np.allclose(found, (distance - distance.mean()) / distance.std(), atol=1e-5)
 
 
 def test_the_preprocessing_fn_replaces_all_transforms(folder):
-    transform = fullpass.analyze(folder / "preprocessing.yaml", TRIPS)
+    transform = fullpass.load(folder / "preprocessing.yaml").analyze(TRIPS)
     found = transform.numpy(TRIPS)
     miles = np.log1p([1.0, 3.0, 0.0, 7.0])
     assert np.allclose(found["miles_scaled"], (miles - miles.mean()) / miles.std(), atol=1e-5)
@@ -66,8 +66,8 @@ def test_the_model_builds_from_the_transformed_features(folder):
     from fullpass.trainer.models import user_model
     from fullpass.trainer.models.model_inputs import model_inputs, transformed_outputs
 
-    loaded = load(folder / "pipeline.yaml")
-    graph = TFTransformOutput(str(fullpass.analyze(loaded, TRIPS, folder / "graph").folder))
+    loaded = fullpass.load(folder / "pipeline.yaml")
+    graph = TFTransformOutput(str(loaded.analyze(TRIPS, folder / "graph").folder))
     inputs = model_inputs(transformed_outputs(loaded.config.preprocessing_config, graph), graph)
     use_modules_of(folder)
     model = user_model.build(inputs, 1, loaded.config.model, "binary")

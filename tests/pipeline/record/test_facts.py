@@ -5,10 +5,12 @@ import sqlite3
 from dataclasses import dataclass
 
 from fullpass.base import state_file
+from fullpass.pipeline.api.run import Run
+from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.record.facts import RunFacts, fact, read_facts, write_facts
 from fullpass.pipeline.record.history import RunHistory
 from fullpass.pipeline.record.notifications import payload_of
-from fullpass.pipeline.record.outcome import Outcome
+from tests import REPOSITORY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +25,11 @@ def test_a_new_fact_costs_its_line_and_its_value(tmp_path):
     facts = MoreFacts(run_id="1").plus({"bytes_read": 7})
     write_facts(facts, tmp_path / "run.json")
     assert MoreFacts.of(json.loads((tmp_path / "run.json").read_text())) == facts
-    assert Outcome.of(facts, tmp_path).facts["bytes_read"] == payload_of(facts).fields["bytes_read"] == 7
+    assert (
+        Run.of(load(REPOSITORY / "examples" / "taxi" / "pipeline.yaml"), facts, tmp_path).facts["bytes_read"]
+        == payload_of(facts).fields["bytes_read"]
+        == 7
+    )
     RunHistory(tmp_path).record(facts)
     with sqlite3.connect(tmp_path / "history.sqlite") as history:
         [(kept,)] = history.execute("SELECT facts FROM runs").fetchall()

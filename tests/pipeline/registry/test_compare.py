@@ -10,11 +10,11 @@ import pytest
 from rich.console import Console
 from sklearn import metrics as sk
 
-import fullpass
 from fullpass.base.errors import UserError
 from fullpass.base.json_text import to_json_text
 from fullpass.components.evaluation.measure.measure_rows import measure_rows
 from fullpass.components.evaluation.measure.scored_rows import Scored, ScoredRows
+from fullpass.pipeline.api.model import compare, evaluate
 from fullpass.pipeline.registry.compare import (
     ComparedMetric,
     ComparedSlice,
@@ -179,10 +179,10 @@ def test_what_cannot_be_compared_is_said_with_the_reason_and_the_yamls_are(folde
 
 def test_how_to_read_rows_goes_with_rows(folder):
     with pytest.raises(UserError, match="format, separator: how to read the rows of --data; give it"):
-        fullpass.compare(folder / "fair", folder / "good", format="csv", separator=";")
+        compare(str(folder / "fair"), folder / "good", None, {"format": "csv", "separator": ";"})
     (folder / "labelled.yaml").write_text("")
     with pytest.raises(UserError, match="labelled.yaml: its data.source tells how to read the rows; drop separator"):
-        fullpass.evaluate(folder / "good", folder / "labelled.yaml", separator=";")
+        evaluate(str(folder / "good"), folder / "labelled.yaml", {"separator": ";"})
 
 
 def test_few_rows_have_no_interval(folder, rows):
@@ -214,7 +214,7 @@ def test_the_command_and_python_say_the_same(folder, rows, comparison):
     out = say("compare", folder / "fair", folder / "good", "--data", data, "--page", page)
     assert "B is better" in out and "3,000 rows, the same for both" in out and "+ features" not in out
     assert page.read_text() == comparison.page
-    by_frame = fullpass.compare(folder / "fair", folder / "good", rows)
+    by_frame = compare(str(folder / "fair"), folder / "good", rows, {})
     assert [(m.a, m.b) for m in by_frame.metrics] == [(m.a, m.b) for m in comparison.metrics]
     assert json.loads(to_json_text(comparison.record()))["metrics"][0]["a"] == comparison.metrics[0].a
 
@@ -224,7 +224,7 @@ def test_an_evaluation_has_the_metrics_and_counts_every_row(folder, rows):
     worse.loc[3, "good"] = "much"
     worse.loc[[4, 9], "y"] = None
     worse.to_csv(folder / "labelled.csv", index=False)
-    found = fullpass.evaluate(folder / "good", folder / "labelled.csv")
+    found = evaluate(str(folder / "good"), folder / "labelled.csv", {})
     left = rows.drop([3, 4, 9])
     assert (found.rows, found.bad, found.unlabelled, found.verdict.examples) == (ROWS, 1, 2, ROWS - 3)
     assert found.metrics["auc"] == pytest.approx(sk.roc_auc_score(left.y, left.good), abs=1e-4)
@@ -240,17 +240,17 @@ def test_an_evaluation_has_the_metrics_and_counts_every_row(folder, rows):
 
 def test_rows_of_another_format_are_read_and_a_missing_label_is_named(folder, rows):
     rows.to_json(folder / "rows.jsonl", orient="records", lines=True)
-    as_json = fullpass.evaluate(folder / "good", folder / "rows.jsonl")
-    assert as_json.metrics == pytest.approx(fullpass.evaluate(folder / "good", rows).metrics, rel=1e-5)
+    as_json = evaluate(str(folder / "good"), folder / "rows.jsonl", {})
+    assert as_json.metrics == pytest.approx(evaluate(str(folder / "good"), rows, {}).metrics, rel=1e-5)
     rows.drop(columns="y").to_csv(folder / "blind.csv", index=False)
     with pytest.raises(UserError, match=r"blind.csv: no column 'y', which the label 'y' needs"):
-        fullpass.evaluate(folder / "good", folder / "blind.csv")
+        evaluate(str(folder / "good"), folder / "blind.csv", {})
     rows.drop(columns="city").to_csv(folder / "short.csv", index=False)
-    note = fullpass.evaluate(folder / "good", folder / "short.csv").notes[0]
+    note = evaluate(str(folder / "good"), folder / "short.csv", {}).notes[0]
     assert "short.csv lacks, taken as missing: city" in note
     rows.assign(y=9).to_csv(folder / "unknown.csv", index=False)
     with pytest.raises(UserError, match="no row has a label that the model can use"):
-        fullpass.evaluate(folder / "good", folder / "unknown.csv")
+        evaluate(str(folder / "good"), folder / "unknown.csv", {})
 
 
 def side(name: str, classes: tuple[str, ...], scores: np.ndarray, labels: list[str], ids, weights=None):

@@ -64,8 +64,8 @@ def test_every_command_refuses_the_folder_of_another_pipeline(file):
         lambda: pushed_to(other),
         lambda: find_export("latest", other),
         lambda: find_export(str(other), other),
-        lambda: fullpass.rollback(other),
-        lambda: fullpass.versions(load(other)),
+        lambda: fullpass.load(other, runs_here=False).rollback(),
+        lambda: fullpass.load(other, runs_here=False).versions(),
         lambda: fullpass.open_model(other),
     )
     for call in calls:

@@ -13,6 +13,7 @@ import fullpass
 from fullpass.base import state_file
 from fullpass.components.push.push import push, served_versions
 from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.cli import app
 from fullpass.pipeline.record.facts import RunFacts
 from fullpass.pipeline.record.history import RunHistory
 from fullpass.pipeline.registry.root_page import write_page_after_run, write_pages_of, write_root_page
@@ -130,7 +131,10 @@ def test_a_rollback_writes_the_page_again(loaded, root, pushed, of_the_yaml):
     write_page_after_run(loaded, None)
     assert f"version {second}, served now" in told(root)
     assert f"version {first}, not served now (a newer one is)" in told(root)
-    fullpass.rollback(loaded if of_the_yaml else loaded.folder / "serving")
+    if of_the_yaml:
+        fullpass.Pipeline.of(loaded).rollback()
+    else:
+        app(["rollback", str(loaded.folder / "serving")], standalone_mode=False)
     assert f"version {first}, served now" in told(root)
     assert f"version {second}, not served now (put aside)" in told(root)
     shown = re.findall(rf"({first}|{second}) [-0-9]+ [0-9:]+ (served|put aside)", told(root))

@@ -57,14 +57,14 @@ from pathlib import Path
 import pyarrow as pa
 import tensorflow_transform as tft
 
-import fullpass.pipeline.api as api
+import fullpass as api
 from fullpass.pipeline.authoring.loading.json_schema import json_schema
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.reference.reference import transforms_page
 from fullpass.trainer.models.model_inputs import model_inputs, transformed_outputs
 
 table = pa.table({"number": [0.0, 5.0, None, 7.0], "kind": ["a", "b", "a", "b"], "y": [1.0, 2.0, 3.0, 4.0]})
-transform = api.analyze("good.yaml", table)
+transform = api.load("good.yaml").analyze(table)
 graph, config = tft.TFTransformOutput(str(transform.folder)), load(Path("good.yaml")).config.preprocessing_config
 inputs = model_inputs(transformed_outputs(config, graph), graph)
 print(json.dumps({

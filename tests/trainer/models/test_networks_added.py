@@ -39,7 +39,7 @@ from pathlib import Path
 
 import keras
 
-import fullpass.pipeline.api as api
+import fullpass as api
 from fullpass.pipeline.authoring.loading.json_schema import json_schema
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.reference.reference import config_page

@@ -37,12 +37,12 @@ def test_the_import_loads_nothing_heavy_and_every_name_is_there(tmp_path):
     code = (
         "import sys; before = set(sys.modules); import fullpass\n"
         "print(sorted(name for name in set(sys.modules) - before if not name.startswith('fullpass')))\n"
-        "light = [n for n in fullpass.__all__ if n != 'Exported' and getattr(fullpass, n)]\n"
+        "light = [n for n in fullpass.__all__ if getattr(fullpass, n)]\n"
         "print([n for n in ('tensorflow', 'tfx', 'apache_beam', 'keras') if n in sys.modules], len(light))\n"
         "print(set(fullpass.__all__) <= set(dir(fullpass)), fullpass.__name__)\n"
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines() == ["[]", f"[] {len(fullpass.__all__) - 1}", "True fullpass"], done.stderr
+    assert done.stdout.splitlines() == ["[]", f"[] {len(fullpass.__all__)}", "True fullpass"], done.stderr
 
 
 def test_type_checkers_see_the_names_where_they_are_imported_from():
@@ -53,8 +53,12 @@ def test_type_checkers_see_the_names_where_they_are_imported_from():
 
 
 def test_a_name_that_is_not_there_is_told_with_those_that_are():
-    with pytest.raises(AttributeError, match=r"no attribute 'predictt'.* predict,"):
-        fullpass.predictt  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no attribute 'lod'\. Its names: .* load,"):
+        fullpass.lod  # noqa: B018
+    ask = r"'predict'\. Ask an object for it: pipeline.run\(\).predict or fullpass.open_model\(FOLDER\).predict"
+    with pytest.raises(AttributeError, match=ask):
+        fullpass.predict  # noqa: B018
+    assert re.fullmatch(r"\d+\.\d+.*", fullpass.__version__)
 
 
 def test_check_returns_every_problem_and_load_raises_them(edited):
@@ -103,8 +107,8 @@ def with_runs(edited):
 
 
 def test_runs_are_told_the_newest_first(with_runs):
-    failed, refused, whole = fullpass.runs(with_runs)
-    assert (failed.ok, failed.blessed, failed.rows, failed.model) == (False, None, {}, None)
+    failed, refused, whole = fullpass.load(with_runs).runs()
+    assert (failed.ok, failed.blessed, failed.rows, failed.model_folder) == (False, None, {}, None)
     assert (refused.blessed, refused.reasons, refused.metrics) == (False, ("auc is 0.7",), {"auc": 0.7})
     assert (whole.pushed_to, whole.rows["eval"]) == (Path("/serving/1"), 2)
     assert whole.logs == with_runs.parent / "runs" / "taxi" / "logs" / "20260101-000000"
@@ -116,7 +120,7 @@ def test_an_outcome_says_in_a_notebook_what_is_served_now(with_runs):
     write_run(with_runs.parent / "runs" / "taxi", "20260105-000000", pushed_to=str(target / "1"), notes=[])
 
     def shown() -> str:
-        return fullpass.runs(with_runs)[0]._repr_html_()
+        return fullpass.load(with_runs, runs_here=False).runs()[0]._repr_html_()
 
     assert "Blessed and pushed (run 20260105-000000)" in shown() and "not served" not in shown()
     (target / "2").mkdir()
@@ -127,22 +131,40 @@ def test_an_outcome_says_in_a_notebook_what_is_served_now(with_runs):
 
 
 def test_a_damaged_summary_is_named(with_runs):
-    newest = fullpass.runs(with_runs)[0]
+    pipeline = fullpass.load(with_runs)
+    newest = pipeline.runs()[0]
     file = newest.logs / "run.json"
     file.write_text(file.read_text().replace('"ok": false', '"ok": true'))
     with pytest.raises(DamagedState, match=f"{file} is damaged.* Remove it"):
-        fullpass.runs(with_runs)
+        pipeline.runs()
     file.unlink()
-    assert newest.run_id not in [one.run_id for one in fullpass.runs(with_runs)]
+    assert newest.run_id not in [one.run_id for one in pipeline.runs()]
 
 
-def test_metrics_are_of_the_newest_run_that_has_any_or_of_one(with_runs):
-    assert fullpass.metrics(with_runs) == {"auc": 0.7}
-    assert fullpass.metrics(fullpass.load(with_runs), "20260101-000000") == {"auc": 0.9}
+def test_a_run_is_found_by_the_beginning_of_its_id_and_listed_in_a_table(with_runs):
+    pipeline = fullpass.load(with_runs)
+    runs = pipeline.runs()
+    assert runs["20260101"].metrics == {"auc": 0.9} and runs[-1] == runs["20260101-000000"]
+    assert [run.run_id[:8] for run in runs[1:]] == ["20260102", "20260101"]
+    assert list(runs.table["run_id"]) == [run.run_id for run in runs]
+    assert list(runs.table["blessed"]) == [None, False, True]
     with pytest.raises(fullpass.UserError, match=r"taxi: no run 1999. The newest runs: 20260103-000000, 20260102"):
-        fullpass.metrics(with_runs, "1999")
-    with pytest.raises(fullpass.UserError, match=r"no run with metrics.*none; `fullpass.run` makes one"):
-        fullpass.metrics(with_runs, root=with_runs.parent / "elsewhere")
+        runs["1999"]
+    elsewhere = pipeline.runs(root=with_runs.parent / "elsewhere")
+    with pytest.raises(fullpass.UserError, match=r"no run with a report.*none; `pipeline.run\(\)` makes one"):
+        elsewhere.with_report()
+
+
+def test_what_a_run_without_a_model_is_asked_is_refused(with_runs):
+    failed, refused, _ = fullpass.load(with_runs).runs()
+    with pytest.raises(fullpass.UserError, match="run 20260103-000000: it ended without a model"):
+        failed.predict([{"fare": 1.0}])
+    with pytest.raises(fullpass.UserError, match="run 20260103-000000 trained no model"):
+        failed.bless(why="a test")
+    with pytest.raises(fullpass.UserError, match="run 20260102-000000: its model is gone: /m/"):
+        refused.model.explain([{"fare": 1.0}])
+    with pytest.raises(fullpass.UserError, match=r"Received: 1795887520. Accepted: a model, a run, a pipeline"):
+        refused.compare(1795887520)
 
 
 def test_a_notebook_shows_a_pipeline_its_runs_and_its_versions(with_runs):
@@ -157,12 +179,14 @@ def test_a_notebook_shows_a_pipeline_its_runs_and_its_versions(with_runs):
     page = fullpass.load(with_runs)._repr_html_()
     assert "<b style=''>taxi: binary label big_tipper, model wide_deep</b>" in page
     assert "needs 3 columns: company, fare, started" in page and "fare: number" in page
-    refused, failed, _, whole = fullpass.runs(with_runs)
+    refused, failed, _, whole = runs = fullpass.load(with_runs).runs()
     assert "<td" in refused._repr_html_() and "auc &lt;b&gt; is 0.7" in refused._repr_html_()
     assert "too good" in refused._repr_html_() and "Not blessed" in refused._repr_html_()
     assert "The run did not finish" in failed._repr_html_() and "Blessed, but not served now" in whole._repr_html_()
     assert "0.9000" in whole.metrics._repr_html_() and "page.html" in whole._repr_html_()
-    assert "No model has been pushed" in fullpass.versions(with_runs)._repr_html_()
+    assert "20260105-000000" in runs._repr_html_() and "not served now (removed)" in runs._repr_html_()
+    assert "20260105-000000" not in runs[1:]._repr_html_() and "20260103-000000" in runs[1:]._repr_html_()
+    assert "No model has been pushed" in fullpass.load(with_runs).versions()._repr_html_()
 
 
 @pytest.fixture
@@ -183,9 +207,10 @@ def browser(monkeypatch):
 
 def test_the_report_is_opened(with_runs, browser):
     page = with_runs.parent / "page.html"
-    assert fullpass.open_report(with_runs) == page and browser == [page.as_uri()]
+    runs = fullpass.load(with_runs).runs()
+    assert runs.with_report().open_report() == page and browser == [page.as_uri()]
     with pytest.raises(fullpass.UserError, match="run 20260103-000000 has no report"):
-        fullpass.open_report(with_runs, "20260103-000000")
+        runs["20260103-000000"].open_report()
 
 
 def test_the_command_report_prints_or_opens_the_page(with_runs, browser, capsys):
@@ -198,7 +223,7 @@ def test_the_command_report_prints_or_opens_the_page(with_runs, browser, capsys)
 
 
 def test_rows_of_another_kind_are_refused():
-    from fullpass.pipeline.api import as_arrow
+    from fullpass.pipeline.api.frames import as_arrow
 
     with pytest.raises(fullpass.UserError, match=r"Received: builtins.int. Accepted: a pyarrow Table"):
         as_arrow(3)
@@ -209,7 +234,7 @@ def test_rows_of_another_kind_are_refused():
 @pytest.mark.integration
 def test_a_run_that_cannot_begin_raises_what_the_command_says(edited):
     with pytest.raises(fullpass.UserError, match="has no spans"):
-        fullpass.run(edited(), span="2024-01-01", quiet=True)
+        fullpass.load(edited()).run(span="2024-01-01", quiet=True)
 
 
 @pytest.fixture(scope="module")
@@ -219,7 +244,7 @@ def transform(tmp_path_factory):
     folder = tmp_path_factory.mktemp("api")
     (folder / "trips.csv").write_text(TRIPS)
     (folder / "pipeline.yaml").write_text(VALID)
-    return fullpass.analyze(folder / "pipeline.yaml", TRAIN)
+    return fullpass.load(folder / "pipeline.yaml").analyze(TRAIN)
 
 
 @pytest.mark.integration
@@ -273,28 +298,30 @@ def test_what_cannot_be_transformed_is_told_by_column_and_row(transform):
 def test_the_page_on_the_api_runs_as_it_stands(tmp_path, monkeypatch, browser):
     monkeypatch.chdir(tmp_path)
     text = (REPOSITORY / "docs" / "api.md").read_text()
-    named = set(re.findall(r"fullpass\.(\w+)", text)) | set(
-        re.findall(r"`(\w+)[(`]", text.partition("## The names")[2])
-    )
+    named = set(re.findall(r"fullpass\.(\w+)", text)) | set(re.findall(r"`(\w+)[(`]", text))
     assert set(fullpass.__all__) <= named
     page: dict = {}
     for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
         exec(compile(block, "docs/api.md", "exec"), page)  # noqa: S102
-    outcome, fare = page["outcome"], page["fare"]
-    assert outcome.ok and outcome.blessed and sum(outcome.rows.values()) == 4_000
-    assert page["newest"].run_id == outcome.run_id and browser == [outcome.report.as_uri()] == [page["page"].as_uri()]
-    (version,) = fullpass.versions("serving")
-    assert version.state == "served" and Path(version.folder) == outcome.pushed_to
+    run, shorter, fare = page["run"], page["shorter"], page["fare"]
+    assert run.ok and run.blessed and sum(run.rows.values()) == 4_000
+    assert page["newest"].run_id == shorter.run_id and browser == [run.report.as_uri()] == [page["page"].as_uri()]
+    assert list(run.history.index) == [1, 2, 3, 4, 5] and list(shorter.history.index) == [1, 2]
+    assert "epochs: 2" in shorter.facts["config"]["yaml"] and "epochs: 5" in run.facts["config"]["yaml"]
+    assert Path("pipeline.yaml").read_text().count("epochs: 5") == 1, "the file stays as it is"
+    (version,) = page["pipeline"].versions()
+    assert version.state == "served" and Path(version.folder) == run.pushed_to
+    assert page["pipeline"].model.folder == run.pushed_to
     assert page["transform"].vocabulary("company") == ["Acme", "Blue", "City"]
     expected = (3.5 - fare.mean()) / fare.std()
     np.testing.assert_allclose(page["transform"].numpy(page["new"])["fare_xf"][0], expected, rtol=1e-4)
     assert page["predicted"]["prediction"].to_pylist() == ["1", "0"]
     # The same rows from the file and from memory, and a row that cannot be read.
-    of_file = fullpass.predict("serving", "trips.csv")
-    of_table = fullpass.predict(page["model"], page["trips"])
+    of_file = page["model"].predict("trips.csv")
+    of_table = run.predict(page["trips"])
     np.testing.assert_array_equal(of_file["probability_1"].to_numpy(), of_table["probability_1"].to_numpy())
     assert (of_table["prediction"].to_numpy() == (fare > 12).astype(int).astype(str)).mean() > 0.8
-    mixed = fullpass.predict(page["model"], {"fare": ["30", "much"], "company": ["Acme", "Acme"]})
+    mixed = page["model"].predict({"fare": ["30", "much"], "company": ["Acme", "Acme"]})
     assert mixed["prediction"].to_pylist() == ["1", None]
     assert "column 'fare': not a number" in mixed["bad_row"][1].as_py()
     the_page_on_serving_runs_on(Path("serving"))
@@ -374,6 +401,7 @@ def mistakes_of_a_client_are_answered(client):
 def another_network_is_refused(model, network):
     from fullpass.components.portable.export_portable import export_portable
 
+    model = model.exported
     copy = Path(shutil.copytree(model.directory, "copy"))
     for weight in network.weights:
         weight.assign(0.5 * weight)

@@ -1,6 +1,7 @@
 """Tables in memory, in and out, against pandas and polars themselves."""
 
 from datetime import datetime
+from pathlib import Path
 
 import pandas as pd
 import polars as pl
@@ -9,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import fullpass
-from fullpass.pipeline.frames import as_arrow, concatenated, like, write_parquet
+from fullpass.pipeline.api.frames import as_arrow, concatenated, like, write_parquet
 
 FARES = pd.DataFrame(
     {"fare": [1, 2, 2], "company": pd.Categorical(["x", None, "x"])},
@@ -139,8 +140,18 @@ def test_init_writes_a_pipeline_from_a_frame(tmp_path, monkeypatch, capsys):
     assert pq.read_table("pipeline.parquet").to_pandas().equals(rows)
     said = capsys.readouterr().out
     assert "label: tipped" in said and "fullpass check" not in said
-    with pytest.raises(fullpass.UserError, match=r"pipeline.yaml already exists. Name another file with output="):
+    file = Path("pipeline.yaml")
+    written = file.read_bytes()
+    again = fullpass.init(rows, label="tipped")
+    assert again.config == pipeline.config and file.read_bytes() == written
+    with pytest.raises(fullpass.UserError, match=r"pipeline.parquet exists, and holds another table. .*overwrite=True"):
+        fullpass.init(rows.tail(300), label="tipped")
+    file.write_bytes(written + b"# by hand\n")
+    with pytest.raises(fullpass.UserError, match=r"pipeline.yaml exists, and is not what init writes now"):
         fullpass.init(rows, label="tipped")
+    assert file.read_bytes().endswith(b"# by hand\n")
+    fullpass.init(rows, label="tipped", overwrite=True)
+    assert file.read_bytes() == written
     with pytest.raises(fullpass.UserError, match="no such column"):
         fullpass.init(rows, label="tip", output="other.yaml")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["pipeline.parquet", "pipeline.yaml"]

@@ -1,4 +1,4 @@
-"""The transform of a pipeline's features, with the statistics of rows in memory: what `fullpass.analyze` returns."""
+"""The transform of a pipeline's features, with the statistics of rows in memory: what `Pipeline.analyze` returns."""
 
 import tempfile
 import weakref
@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from fullpass.base.errors import UserError
 from fullpass.components.pages import notebook_html as html
+from fullpass.pipeline.api.frames import Rows, as_arrow, like
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.frames import Rows, as_arrow, like
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, vocabulary_name
 from fullpass.preprocessing.columns.raw_columns import raw_columns
 from fullpass.preprocessing.values.raw_batches import raw_batches
@@ -22,7 +22,7 @@ class Transform:
 
     Example:
         >>> rows = {"fare": [1.0, 3.0], "company": ["Acme", "Blue"], "tipped": [0, 1]}
-        >>> fullpass.analyze("pipeline.yaml", rows).vocabulary("company")
+        >>> fullpass.load("pipeline.yaml").analyze(rows).vocabulary("company")
         ['Blue', 'Acme']
 
     Attributes:

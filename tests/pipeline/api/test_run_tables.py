@@ -9,8 +9,8 @@ import pytest
 from fullpass.base.json_text import to_json_text
 from fullpass.components.evaluation.measure.class_results import Cell, ClassResults
 from fullpass.components.evaluation.measure.measured_metrics import MeasuredRows, measured_json
-from fullpass.pipeline.record import outcome_tables as tables
-from fullpass.pipeline.record.outcome import Metrics
+from fullpass.pipeline.api import run_tables as tables
+from fullpass.pipeline.api.run import Metrics
 
 T39 = 2.0227
 """The 97.5 % quantile of Student's t with 39 degrees of freedom, from a printed table: 40 groups give an error."""
