@@ -108,6 +108,15 @@ class RefusedCheck(Check):
     """Largest share of refused requests, beyond chance."""
 
 
+class AnswersCheck(Check):
+    """Whether the exported version gives the answers that were logged. A sample of each hour is computed again."""
+
+    tolerance: Annotated[float, Field(strict=True, gt=0)] = 1e-4
+    """Difference of a score that counts as none; of scores above 1 this share of them."""
+    max_share: Fraction = 0.001
+    """Largest share of rows that differ by more."""
+
+
 class WatchConfig(Spec):
     """What is expected of the served model (docs/watch.md). A bare policy such as `stop` uses the limits of a check."""
 
@@ -128,6 +137,7 @@ class WatchConfig(Spec):
     """Columns that have no value any more, or had none in training."""
     new_tokens: TokensCheck = TokensCheck()
     refused: RefusedCheck = RefusedCheck()
+    answers: AnswersCheck = AnswersCheck()
 
     @property
     def labels_judged(self) -> int:

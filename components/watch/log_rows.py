@@ -49,6 +49,7 @@ class LogBatch:
         known_at: When it was known, microseconds, int64 [rows]; 0 where that is not known.
         scores: The answered scores, float32 [rows, scores], NaN where absent; None if the log has none.
         answers: The answered classes, string [rows]; None if the log has none.
+        ids: string [rows].
     """
 
     version: int
@@ -60,6 +61,7 @@ class LogBatch:
     known_at: np.ndarray
     scores: np.ndarray | None
     answers: pa.Array | None
+    ids: pa.Array
 
     def chosen(self, mask: np.ndarray) -> "LogBatch":
         """Returns the rows of a mask, bool [rows]."""
@@ -74,6 +76,7 @@ class LogBatch:
             self.known_at[mask],
             None if self.scores is None else self.scores[mask],
             None if self.answers is None else self.answers.filter(kept),
+            self.ids.filter(kept),
         )
 
 
@@ -206,6 +209,7 @@ class LogReader:
             known_at,
             _scores(found.get(self.log.scores)),
             None if self.log.label not in found else as_readable(found[self.log.label]),
+            as_readable(found[self.log.id]),
         )
         return batch if good.all() else batch.chosen(good)
 

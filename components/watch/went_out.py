@@ -14,6 +14,7 @@ from fullpass.components.evaluation.measure.slice_states import SliceState
 from fullpass.components.ingest.writing.encode import encode_rows, examples_as_bytes
 from fullpass.components.watch.came_in import DAY_HOURS, HOUR
 from fullpass.components.watch.log_rows import LogBatch
+from fullpass.components.watch.recomputed import HourlySample, Recomputed, recomputed
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID
 
 DAY = HOUR * DAY_HOURS
@@ -53,11 +54,13 @@ class WentOut:
 
     Attributes:
         labelled: Metrics per version and day.
+        again: Logged answers beside those of the exported version, per version and day.
         delays: Labels by delay, per version and day.
     """
 
     labelled: dict[DayKey, SliceState] = field(default_factory=dict)
     delays: dict[DayKey, Delays] = field(default_factory=dict)
+    again: dict[DayKey, Recomputed] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -67,17 +70,20 @@ class ScoringPlan:
     Attributes:
         export: The folder of the version.
         slices: Type of each raw column that slices use.
+        tolerance: Difference of a score that counts as none; 0: the log lacks columns, or nothing asks, so that no
+            answer is computed again.
     """
 
     export: str
     slices: Mapping[str, str]
+    tolerance: float = 0.0
 
 
 class WentOutSums:
     """Sums of what went out, filled batch by batch."""
 
     def __init__(self, plans: Mapping[int, ScoringPlan], accumulator: SliceAccumulator):
-        self._plans, self._accumulator = plans, accumulator
+        self._plans, self._accumulator, self._sample = plans, accumulator, HourlySample()
         self.found = WentOut()
 
     def add(self, batch: LogBatch) -> None:
@@ -87,14 +93,19 @@ class WentOutSums:
             self._add_day((batch.version, day), batch.chosen(days == day) if (days != day).any() else batch)
 
     def _add_day(self, key: DayKey, batch: LogBatch) -> None:
-        if not batch.labelled.any():
+        plan = self._plans[batch.version]
+        compares = plan.tolerance > 0 and batch.scores is not None
+        wanted = batch.labelled | self._sample.of(batch) if compares else batch.labelled
+        if not wanted.any():
             return
-        found, batch = self.found, batch.chosen(batch.labelled)
-        scored = _score(self._plans[batch.version], batch)
+        found, batch = self.found, batch.chosen(wanted)
+        scored = _score(plan, batch)
         [own] = scored.models
         again = own.scores.reshape(len(own.scores), -1)
         logged = batch.scores is not None and batch.scores.shape == again.shape
         served = _as_logged(own, batch) if logged else own
+        if compares:
+            found.again[key] = found.again.get(key, Recomputed()).join(recomputed(batch, again, plan.tolerance))
         known = own.weights > 0
         if known.any():
             chosen = replace(served, weights=served.weights / batch.rates).chosen(known)
@@ -144,6 +155,8 @@ def out_together(parts: Iterable[WentOut], accumulator: SliceAccumulator) -> Wen
             states.setdefault(key, []).append(state)
         for key, delays in part.delays.items():
             whole.delays[key] = whole.delays[key].join(delays) if key in whole.delays else delays
+        for key, again in part.again.items():
+            whole.again[key] = whole.again.get(key, Recomputed()).join(again)
     whole.labelled = {key: accumulator.merge(of) if len(of) > 1 else of[0] for key, of in states.items()}
     return whole
 

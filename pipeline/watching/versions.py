@@ -51,6 +51,11 @@ class WatchedVersion:
         logged = {name: column for name, column in requested.items() if name not in self.config.data.personal}
         return LoggedColumns(logged, late)
 
+    @property
+    def is_logged(self) -> bool:
+        """Whether the log has every column that it reads: none is of persons."""
+        return not {*request_columns(self.config.preprocessing_config)} & {*self.config.data.personal}
+
     @cached_property
     def series(self) -> SeriesSource:
         """The series that its requests are compared in."""

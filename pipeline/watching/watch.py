@@ -24,8 +24,9 @@ from fullpass.components.watch.findings import WatchFinding, most_serious_first
 from fullpass.components.watch.judge_live import Live, LiveJudge
 from fullpass.components.watch.judge_traffic import JudgedTraffic, TrafficJudge
 from fullpass.components.watch.log_rows import LogReader
+from fullpass.components.watch.recomputed import Recomputed, judge_recomputed
 from fullpass.components.watch.watch_files import Watched, WatchFiles
-from fullpass.components.watch.went_out import ScoringPlan
+from fullpass.components.watch.went_out import ScoringPlan, days_of
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root, served_folder
 from fullpass.pipeline.watching.versions import WatchedVersion, pushed_versions, sliced_columns
@@ -38,13 +39,14 @@ _DATED = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 @dataclass(frozen=True)
 class VersionReport:
-    """What was found about one version."""
+    """What was found about one version. others: findings about answers that were computed again."""
 
     number: int
     served: bool
     traffic: JudgedTraffic
     live: Live
     notes: Sequence[str] = ()
+    others: Sequence[WatchFinding] = ()
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,7 @@ class _Watch:
         gone = [str(one) for one in found if one not in by_number]
         if gone:
             self._notes.append(f"Versions {', '.join(gone)} are not pushed any more: their requests are only counted.")
-        findings = [f for one in reports for f in (*one.traffic.findings, *one.live.findings)]
+        findings = [f for one in reports for f in (*one.traffic.findings, *one.live.findings, *one.others)]
         count = watched.count
         return WatchReport(
             self._loaded.config.name,
@@ -171,6 +173,7 @@ class _Watch:
             one.number: ScoringPlan(
                 str(one.export),
                 {name: one.model.columns[name].type for name in sorted(sliced)},
+                self._config.answers.tolerance if one.is_logged and self._config.answers.policy != "ignore" else 0.0,
             )
             for one in self._versions
         }
@@ -221,8 +224,17 @@ class _Watch:
             answered,
             now // DAY_HOURS,
         )
-        notes = tuple(filter(None, (missing, version.reference_words)))
-        return VersionReport(version.number, version.number == self._served, judge.judge(), live.judge(), notes)
+        again = dict(days_of(watched.out.again, version.number))
+        notes = tuple(filter(None, (missing, version.reference_words, self._again_words(version, again))))
+        others = judge_recomputed(again, version.number, self._config.answers)
+        return VersionReport(version.number, version.number == self._served, judge.judge(), live.judge(), notes, others)
+
+    def _again_words(self, version: WatchedVersion, again: Mapping[int, Recomputed]) -> str:
+        if not version.is_logged:
+            return "Its answers are not computed again: the log has no columns with data of persons, which it reads."
+        differing, rows = (sum(getattr(one, name) for one in again.values()) for name in ("differing", "rows"))
+        beyond = f"by over {self._config.answers.tolerance:g}"
+        return f"{differing:,} of {rows:,} answers that were computed again differ {beyond}." if rows else ""
 
 
 @contextmanager

@@ -31,6 +31,7 @@ def batch(hours, rates, km, zone, version=7):
         np.zeros(rows, np.int64),
         None,
         None,
+        pa.array(map(str, range(rows))),
     )
 
 
