@@ -27,7 +27,7 @@ _TOKENS = 100
 """Values with a bin of their own at most; all others share one."""
 _LEAST_EXPECTED = 5
 """Smallest expected count of a bin of a single value (Cochran's rule)."""
-_CHANCE = 1e-4
+CHANCE = 1e-4
 """Probability with which a comparison of equal distributions exceeds its limit."""
 MISSING, OTHER = "missing", "other values"
 
@@ -52,11 +52,12 @@ class Divergence:
     unseen: float = 0.0
 
 
-def divergence(before: Distribution, now: Distribution) -> Divergence:
+def divergence(before: Distribution, now: Distribution, *, looks: int = 1) -> Divergence:
     """Returns the divergence of two distributions of the same kind.
 
     Args:
         before: The earlier data, which determines the ranges of numbers.
+        looks: Number of comparisons of which chance exceeds its limit in one, once in ten thousand times.
     """
     cut = _number_bins if before.kind == "number" else _token_bins
     bins, counts_before, counts_now = cut(before, now)
@@ -74,8 +75,8 @@ def divergence(before: Distribution, now: Distribution) -> Divergence:
         now=tuple(q.tolist()),
         js=jensen_shannon(p, q),
         linf=float(np.abs(p - q).max()),
-        js_chance=_js_by_chance(int((p + q > 0).sum()), inverse),
-        linf_chance=share_by_chance(float(most_uncertain), inverse, len(p)),
+        js_chance=_js_by_chance(int((p + q > 0).sum()), inverse, looks),
+        linf_chance=share_by_chance(float(most_uncertain), inverse, len(p) * looks),
         unseen=_unseen(before, now),
     )
 
@@ -99,17 +100,17 @@ def share_by_chance(share: float, inverse: float, comparisons: int = 1) -> float
         inverse: 1/n + 1/m for samples of n and m rows.
         comparisons: Number of shares that are compared.
     """
-    z = NormalDist().inv_cdf(1 - _CHANCE / 2 / max(comparisons, 1))
+    z = NormalDist().inv_cdf(1 - CHANCE / 2 / max(comparisons, 1))
     return min(z * math.sqrt(share * (1 - share) * inverse), 1.0)
 
 
-def _js_by_chance(bins: int, inverse: float) -> float:
+def _js_by_chance(bins: int, inverse: float, looks: int) -> float:
     """Returns the js that chance exceeds once in 10,000; the chi-squared quantile is Wilson and Hilferty's (1931)."""
     freedom = bins - 1
     if freedom < 1:
         return 0.0
     part = 2 / (9 * freedom)
-    quantile = freedom * (1 - part + NormalDist().inv_cdf(1 - _CHANCE) * math.sqrt(part)) ** 3
+    quantile = freedom * (1 - part + NormalDist().inv_cdf(1 - CHANCE / looks) * math.sqrt(part)) ** 3
     return min(quantile * inverse / (8 * math.log(2)), 1.0)
 
 

@@ -31,6 +31,7 @@ def judge_span(
     *,
     unit: str | None = None,
     anomalies: Sequence[str] = (),
+    looks: int = 1,
 ) -> GateVerdict:
     """Returns the verdict on the newest span.
 
@@ -38,6 +39,7 @@ def judge_span(
         window: The other spans of the window, the oldest first.
         earlier: Spans before the newest that earlier runs have summarized, the oldest first.
         unit: Length of a span. It determines the season: days differ within a week, and hours within a day.
+        looks: Number of comparisons that chance may exceed together as often as one, of several calls.
     """
     window, earlier = ([s for s in spans if s.rows] for spans in (window, earlier))  # a span without rows is a gap
     before = sorted({s.number: s for s in (*earlier, *window)}.values(), key=lambda s: s.number)
@@ -51,10 +53,10 @@ def judge_span(
     findings = [GateFinding("anomalies", text.partition(":")[0], policy, text, 1.0) for text in anomalies]
     compared = []
     for name, other in against:
-        of_other = [_compare(one, newest, name, other, config) for one in series]
+        of_other = [_compare(one, newest, name, other, config, looks) for one in series]
         compared += of_other
         for one, c in zip(series, of_other, strict=True):
-            moved = [*_missing(one, newest, name, other, config), *_drift(one, c, config)]
+            moved = [*_missing(one, newest, name, other, config, looks), *_drift(one, c, config)]
             if other is previous:
                 if season is not None:
                     usual = {f.check for f in moved} - {f.check for f in _of_distribution(one, newest, season, config)}
@@ -173,10 +175,12 @@ def _ignored(one: Series, config: GatesConfig) -> bool:
     return not one.is_label and config.drift.features.get(one.column) == "ignore"
 
 
-def _compare(one: Series, newest: SpanSummary, against: str, other: SpanSummary, config: GatesConfig) -> ComparedSeries:
+def _compare(
+    one: Series, newest: SpanSummary, against: str, other: SpanSummary, config: GatesConfig, looks: int = 1
+) -> ComparedSeries:
     _, js, linf, _ = _limits(one, config)
     before, now = other.distributions[one.name], newest.distributions[one.name]
-    difference = divergence(before, now)
+    difference = divergence(before, now, looks=looks)
     if not before.rows or not now.rows or _ignored(one, config):
         difference = replace(difference, js=0.0, linf=0.0)
     return ComparedSeries(one.name, against, difference, js, linf)
@@ -223,7 +227,7 @@ def _columns(
 
 
 def _missing(
-    one: Series, newest: SpanSummary, against: str, other: SpanSummary, config: GatesConfig
+    one: Series, newest: SpanSummary, against: str, other: SpanSummary, config: GatesConfig, looks: int = 1
 ) -> Iterator[GateFinding]:
     before, now = other.distributions[one.name], newest.distributions[one.name]
     if not (before.present and now.present) or _ignored(one, config):
@@ -231,7 +235,7 @@ def _missing(
     limit = _limits(one, config)[3]
     p, q = before.missing_share, now.missing_share
     pooled = (before.missing + now.missing) / (before.rows + now.rows)
-    chance = share_by_chance(pooled, 1 / before.rows + 1 / now.rows)
+    chance = share_by_chance(pooled, 1 / before.rows + 1 / now.rows, looks)
     change = abs(q - p) - chance
     if change > limit:
         text = (

@@ -178,6 +178,17 @@ def day_name(day: int) -> str:
     return label_of("day", day)
 
 
+def days_between(first: str, last: str) -> range:
+    """Returns the days from one to another, both named, since 1970 UTC.
+
+    Example:
+        >>> days_between("2026-01-01", "2026-01-02")
+        range(20454, 20456)
+    """
+    begin, end = (int(np.datetime64(name, "D").astype(int)) for name in (first, last))
+    return range(begin, end + 1)
+
+
 def period(start: int, label: str, parts: Sequence[tuple[float, HourCount]]) -> Period:
     """Returns hours together. parts: the probability and the count of each."""
     rates = np.array([rate for rate, _ in parts])
@@ -209,11 +220,17 @@ def _scaled(one: Distribution, by: float) -> Distribution:
     return replace(one, counts=counts, other=one.other * by, missing=one.missing * by)
 
 
-def periods(hours: Mapping[HourKey, HourCount], version: int, unit: Literal["hour", "day"] = "hour") -> list[Period]:
-    """Returns the hours, or the days, of a version, the oldest first."""
+def periods(
+    hours: Mapping[HourKey, HourCount],
+    version: int,
+    unit: Literal["hour", "day"] = "hour",
+    *,
+    without: Collection[int] = (),
+) -> list[Period]:
+    """Returns the hours, or the days, of a version, the oldest first. without: hours that are left out."""
     length = DAY_HOURS if unit == "day" else 1
     found: dict[int, list[tuple[float, HourCount]]] = {}
     for (of, hour, rate), count in sorted(hours.items(), key=lambda item: item[0]):
-        if of == version:
+        if of == version and hour not in without:
             found.setdefault(hour // length, []).append((rate, count))
     return [period(number * length, label_of(unit, number), parts) for number, parts in found.items()]

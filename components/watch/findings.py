@@ -1,5 +1,6 @@
 """What a watch found: each change with the hour in which it began, and what the YAML makes of it."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -32,8 +33,20 @@ class WatchFinding:
 
     @property
     def key(self) -> str:
-        """What tells it from others, also in the next watch."""
-        return f"{self.check} {self.subject} {self.version} {self.first[:10]}"
+        """What changed, and of which version."""
+        return f"{self.check} {self.subject} {self.version}"
+
+    @property
+    def days(self) -> tuple[str, str]:
+        """The first day and the last."""
+        return self.first[:10], self.last
+
+    def is_in(self, known: Mapping[str, str]) -> bool:
+        """Returns whether an earlier watch found it too. known: key -> last day of what was found then.
+
+        The first day may move, as more labels are known; the same change has days in common.
+        """
+        return known.get(self.key, "") >= self.days[0]
 
     @property
     def words(self) -> str:

@@ -1,7 +1,7 @@
 """Judges a version on the rows whose labels are known: metrics per day, bounds, and whether early labels mislead."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
@@ -81,7 +81,9 @@ class LiveJudge:
 
     Args:
         answered: Day -> answered rows of the log.
-        today: The day of the watch, since 1970 UTC.
+        today: The day of the watch, since 1970 UTC, which is not over.
+        stopped: The days on which a check with the policy `stop` found a change: what was asked then tells about the
+            caller, and not about the model.
     """
 
     def __init__(
@@ -93,10 +95,14 @@ class LiveJudge:
         at_eval: EvalMetrics,
         answered: Mapping[int, int],
         today: int,
+        stopped: Collection[int] = (),
     ):
         self._version, self._watch, self._out = version, watch, out
         self._accumulator, self._eval, self._answered, self._today = accumulator, at_eval, answered, today
         self._delays: dict[int, Delays] = dict(sorted(days_of(out.delays, version)))
+        self._stopped = sorted({*stopped} & {*self._delays})
+        over = {day: of for day, of in self._delays.items() if day < today and day not in stopped}
+        self._chosen = newest_with(over, watch.labels_judged)
 
     def judge(self) -> Live:
         """Returns the verdict."""
@@ -106,17 +112,19 @@ class LiveJudge:
         if not total:
             note = "No label is known yet: this shows inputs and scores only, and no metric."
             return Live(days, at_eval=self._eval.values, notes=(note,))
-        chosen = newest_with(self._out, self._version, self._watch.labels_judged)
+        notes = [f"{day_name(day)} is not judged by its labels: a stop was found." for day in self._stopped]
+        chosen = self._chosen
         if not chosen:
-            note = f"{total:,} labels are known, fewer than watch.after ({self._watch.after}): no bound is judged."
-            return Live(days, at_eval=self._eval.values, notes=(note,))
+            few = f"The days that are over have fewer than watch.after ({self._watch.after}): no bound is judged."
+            notes.append(f"{total:,} labels are known. {few}")
+            return Live(days, at_eval=self._eval.values, notes=notes)
         whole, *others = self._slices(chosen)
         judged = [self._judged(name, whole) for name in self._metrics if name in whole.values]
-        over = day_name(chosen[-1]), day_name(chosen[0])
-        findings = [self._finding(m, sorted(chosen), measured) for m in judged if m.missed]
+        over = day_name(chosen[0]), day_name(chosen[-1])
+        findings = [self._finding(m, measured) for m in judged if m.missed]
         slices = [(", ".join(f"{c} {v}" for c, v in one.keys), one.examples, one.values) for one in others]
         slices.sort(key=lambda one: -one[1])
-        notes = tuple(self._early(chosen))
+        notes += self._early(chosen[-1])
         return Live(days, judged, over, self._eval.values, slices, notes, findings)
 
     @property
@@ -155,26 +163,26 @@ class LiveJudge:
         missed = _missed(name, rows, bounds) if bounds is not None else ""
         return replace(found, missed=missed) if missed else found
 
-    def _finding(self, m: Measured, days: Sequence[int], measured: Mapping[int, MeasuredRows]) -> WatchFinding:
+    def _finding(self, m: Measured, measured: Mapping[int, MeasuredRows]) -> WatchFinding:
         """Returns the finding of a missed bound. It began on the first of the newest days that miss it."""
-        first = days[0]
-        for day in reversed(sorted(self._delays)):
-            if self._judged(m.metric, measured[day]).missed:
-                first = day
-            elif day < days[0]:
+        days = self._chosen
+        first = next((day for day in days if self._judged(m.metric, measured[day]).missed), days[0])
+        for day in sorted((day for day in measured if day < first and day not in self._stopped), reverse=True):
+            if not self._judged(m.metric, measured[day]).missed:
                 break
+            first = day
         labels = sum(self._delays[day].rows for day in days)
         text = f"{m.missed}, on {labels:,} labels of {day_name(days[0])} to {day_name(days[-1])}"
         name, policy = day_name(first), self._watch.live_policy
         return WatchFinding("live", m.metric, policy, self._version, name, day_name(days[-1]), text, 1.0)
 
-    def _early(self, chosen: Sequence[int]) -> Iterator[str]:
-        """Yields a warning if labels that come as early as those of the newest day differ from later ones."""
+    def _early(self, newest: int) -> Iterator[str]:
+        """Yields a warning if labels that come as early as those of the newest judged day differ from later ones."""
         if self._watch.labels is None or self._watch.labels.at is None:
             return
         every = np.sum([delays.sums for delays in self._delays.values()], axis=0)
         longest = int(np.flatnonzero(every[:, 0])[-1])
-        age = self._today - max(chosen)
+        age = self._today - newest
         settled = [delays.sums for day, delays in self._delays.items() if self._today - day > longest]
         if age >= longest or not settled:
             if age < longest:

@@ -17,9 +17,8 @@ from fullpass.components.watch.config import WATCHED_AT, ServingLogConfig
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.values.arrow_text import as_readable
 from fullpass.preprocessing.values.list_values import flatten, lengths_of
+from fullpass.preprocessing.values.shown_cells import text_at
 
-NO_VERSION = 0
-"""The version of a row whose log names none; it is taken for the served one."""
 _ID_BITS = np.uint64(2)
 
 
@@ -164,7 +163,8 @@ class LogReader:
         found, good = convert_rows(own.values(), text, reading, rows)
         times, timed, _ = times_of(rows.table, self.log.time, text, self.log.format)
         for row in np.flatnonzero(good & ~timed).tolist():
-            reading.add_bad(int(rows.numbers[row]), self.log.time, f"no time of the format {self.log.format}", "")
+            received = text_at(rows.table.column(self.log.time), row)
+            reading.add_bad(int(rows.numbers[row]), self.log.time, f"no time of the format {self.log.format}", received)
         good &= timed
         inside = (times >= self.since) & (times < self.until)
         count.later += int((good & (times >= self.until)).sum())

@@ -168,12 +168,11 @@ def days_of(found: Mapping[DayKey, Any], version: int) -> Iterator[tuple[int, An
             yield day, value
 
 
-def newest_with(found: WentOut, version: int, labels: int) -> list[int]:
-    """Returns the newest days of a version that together have as many labels; none if all have fewer."""
-    total, chosen = 0, []
-    for day, delays in days_of(found.delays, version):
-        chosen.append(day)
-        total += delays.rows
+def newest_with(delays: Mapping[int, Delays], labels: int) -> list[int]:
+    """Returns the newest days, the oldest first, that together have as many labels; none if all have fewer."""
+    total = 0
+    for day in sorted(delays, reverse=True):
+        total += delays[day].rows
         if total >= labels:
-            return chosen
+            return sorted(one for one in delays if one >= day)
     return []

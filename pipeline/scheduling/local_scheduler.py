@@ -101,7 +101,9 @@ def run_once(loaded: Loaded, *, root: Path | None = None, poll: float = _TICK_SE
     with run_lock(folder, what="a scheduler"), stop_signals() as stop:
         history, deps = RunHistory(folder.parent), _deps(loaded, root, folder, stop)
         scheduler = Scheduler(config.model_copy(update={"cron": None}), history, deps, name=ONCE)
-        scheduler.state = _state_of_once(config, scheduler.state, history.state(STATE))
+        reads = config.new_span or config.drift or loaded.config.serving_log is not None
+        timed = config.cron is not None or not reads
+        scheduler.state = _state_of_once(scheduler.state, history.state(STATE), timed=timed)
         while scheduler.is_undecided and not stop.is_set():
             scheduler.tick()
             if scheduler.is_undecided:
@@ -116,16 +118,16 @@ def run_once(loaded: Loaded, *, root: Path | None = None, poll: float = _TICK_SE
     return status if status is not None and status > 0 else OUTCOME_CODES[ended.outcome]
 
 
-def _state_of_once(config: ScheduleConfig, kept: SchedulerState, of_scheduler: str | None) -> SchedulerState:
+def _state_of_once(kept: SchedulerState, of_scheduler: str | None, *, timed: bool) -> SchedulerState:
     """Returns the state with which `--once` begins: what an earlier one has noted and not ended, and a time of now.
 
     Args:
         kept: The state that an earlier `--once` has left.
         of_scheduler: The saved state of the scheduler, whose spans are noted too.
+        timed: Whether now is a time of the schedule.
     """
     now = datetime.now(UTC)
     noted = [kept.seen_span, SchedulerState.from_json(of_scheduler).seen_span if of_scheduler else None]
-    timed = config.cron is not None or not (config.new_span or config.drift)
     occasion = Occasion(f"{ONCE} {now.isoformat(timespec='seconds')}", "cron", now)
     return SchedulerState(
         seen_until=now,

@@ -95,7 +95,7 @@ class Scheduler:
 
         Without a marker a span counts as complete after two looks, so one that still changes then is not waited for.
         """
-        if self.state.queue or self.state.running:
+        if self.state.queue or self.state.running or self._history.requests():
             return True
         arriving = due.arriving(self.state, self._source) if self._watches else []
         unknown = any(number in self._source.steady or self._looks < _LOOKS for number in arriving)

@@ -1,6 +1,6 @@
 """The record of a watch, `watch.json` in the root; and what follows from a finding: a run, a notification, a code."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -77,18 +77,18 @@ def act(loaded: Loaded, report: WatchReport, *, root: Path | None = None) -> Exi
     """
     layout = RootLayout(pipeline_root(loaded, root))
     before = _before(layout.watch_file)
-    told, requested = set(before.get("told", ())), set(before.get("requested", ()))
-    new = [finding for finding in report.findings if finding.key not in told]
-    reasons = [f for f in report.findings if f.policy == "retrain" and report.is_open(f) and f.key not in requested]
+    told, requested = before.get("told", {}), before.get("requested", {})
+    new = [finding for finding in report.findings if not finding.is_in(told)]
+    reasons = [one for one in report.reasons if not one.is_in(requested)]
     if reasons:
         print_text(_request(loaded, layout, reasons))
-    keys = {finding.key for finding in report.findings}
-    kept = {"told": sorted(told | keys), "requested": sorted(requested | {finding.key for finding in reasons})}
+        requested = requested | _lasts(reasons)
+    kept = {"told": told | _lasts(report.findings), "requested": requested}
     layout.watch.mkdir(parents=True, exist_ok=True)
     write_atomically(layout.watch_page, page_of(report, loaded.config).encode())
     state_file.write(layout.watch_file, record_of(report) | kept, indent=1)
     write_page_after_run(loaded, root)
-    code = ExitCode.GATE_STOP if any(map(report.is_open, report.stops)) else ExitCode.DONE
+    code = ExitCode.GATE_STOP if report.stops else ExitCode.DONE
     if new:
         text = "; ".join(finding.words for finding in new)
         facts = RunFacts(
@@ -102,6 +102,11 @@ def act(loaded: Loaded, report: WatchReport, *, root: Path | None = None) -> Exi
             loaded.config.notify, Payload("watch", f"{report.pipeline}: {text}", facts), folder=loaded.folder, say=_say
         )
     return code
+
+
+def _lasts(findings: Iterable[WatchFinding]) -> dict[str, str]:
+    """Returns the last day of each finding; of several of one subject, the latest."""
+    return {one.key: one.last for one in sorted(findings, key=lambda one: one.last)}
 
 
 def _before(path: Path) -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fullpass.base.errors import UserError
+from fullpass.components.data_gate.config import Policy
 from fullpass.components.evaluation.measure.measured_metrics import ALWAYS_MEASURED
 from fullpass.components.evaluation.measure.slice_accumulator import SliceAccumulator
 from fullpass.components.ingest.joins.build_index import build_index
@@ -18,7 +19,7 @@ from fullpass.components.ingest.joins.tables import Tables, of_join
 from fullpass.components.ingest.readers.read_source import columns_of_file, find_inputs
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.serving_log.columns import DAY
-from fullpass.components.watch.came_in import DAY_HOURS, HOUR, periods
+from fullpass.components.watch.came_in import DAY_HOURS, HOUR, days_between
 from fullpass.components.watch.config import LABELS, ServingLogConfig
 from fullpass.components.watch.findings import WatchFinding, most_serious_first
 from fullpass.components.watch.judge_live import Live, LiveJudge
@@ -70,18 +71,35 @@ class WatchReport:
     notes: Sequence[str] = field(default_factory=list)
 
     def is_open(self, finding: WatchFinding) -> bool:
-        """Returns whether a finding held on the newest day that was judged."""
-        return finding.last >= self.judged_until.get(finding.version, "")
+        """Returns whether a finding holds now.
 
-    @property
-    def judged_until(self) -> dict[int, str]:
-        """Version -> the newest day that was compared with its training rows."""
-        return {one.number: one.traffic.days[-1].period.name for one in self.versions if one.traffic.days}
+        One of the requests holds if it was found on the newest day that was compared. One of labels, which are of older
+        days, holds as long as its version answers.
+        """
+        if finding.check == "live":
+            newest = max(one.traffic.hours[-1].start for one in self.versions)
+            return any(
+                one.number == finding.version and one.traffic.hours[-1].start // DAY_HOURS == newest // DAY_HOURS
+                for one in self.versions
+            )
+        compared = [one.traffic.days[-1].period.name for one in self.versions if one.traffic.days]
+        return finding.last >= max(compared, default="")
 
     @property
     def stops(self) -> list[WatchFinding]:
-        """The findings that are a reason to intervene."""
-        return [finding for finding in self.findings if finding.policy == "stop"]
+        """The open findings that are a reason to intervene."""
+        return self._open("stop")
+
+    @property
+    def reasons(self) -> list[WatchFinding]:
+        """The open findings that are a reason to train; none while a stop is open.
+
+        A model that is trained anew does not help against requests that are wrong.
+        """
+        return [] if self.stops else self._open("retrain")
+
+    def _open(self, policy: Policy) -> list[WatchFinding]:
+        return [one for one in self.findings if one.policy == policy and self.is_open(one)]
 
 
 def serving_log_of(loaded: Loaded) -> ServingLogConfig:
@@ -207,14 +225,15 @@ class _Watch:
         return None
 
     def _version(self, version: WatchedVersion, watched: Watched) -> VersionReport:
-        hours = periods(watched.hours, version.number)
         reference, missing = version.reference()
         now = int(self._at.timestamp()) // 3600
-        judge = TrafficJudge(version.number, self._config, version.series.series, reference, hours, now)
+        judge = TrafficJudge(version.number, self._config, version.series.series, reference, watched.hours, now)
         answered = Counter[int]()
         for (of, hour, _), count in watched.hours.items():
             if of == version.number:
                 answered[hour // DAY_HOURS] += count.rows
+        traffic = judge.judge()
+        stopped = {day for one in traffic.findings if one.policy == "stop" for day in days_between(*one.days)}
         live = LiveJudge(
             version.number,
             self._config,
@@ -223,11 +242,12 @@ class _Watch:
             version.at_eval,
             answered,
             now // DAY_HOURS,
+            stopped,
         )
         again = dict(days_of(watched.out.again, version.number))
         notes = tuple(filter(None, (missing, version.reference_words, self._again_words(version, again))))
         others = judge_recomputed(again, version.number, self._config.answers)
-        return VersionReport(version.number, version.number == self._served, judge.judge(), live.judge(), notes, others)
+        return VersionReport(version.number, version.number == self._served, traffic, live.judge(), notes, others)
 
     def _again_words(self, version: WatchedVersion, again: Mapping[int, Recomputed]) -> str:
         if not version.is_logged:

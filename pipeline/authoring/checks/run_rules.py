@@ -211,7 +211,8 @@ def check_schedule(loaded: Loaded) -> Iterator[Finding]:
     except UserError:
         return  # The checks of the source report it.
     given = schedule.model_fields_set
-    if schedule.cron is None and not schedule.new_span and not schedule.drift:
+    watched = loaded.config.serving_log is not None  # a watch requests runs
+    if schedule.cron is None and not schedule.new_span and not schedule.drift and not watched:
         yield warning(("schedule",), "starts nothing by itself: it has neither cron nor new_span nor drift.")
     if schedule.drift and schedule.new_span:
         yield Finding(("schedule", "drift"), "has nothing to decide: new_span trains on every span. Keep one of them.")
