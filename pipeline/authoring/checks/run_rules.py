@@ -211,8 +211,8 @@ def check_schedule(loaded: Loaded) -> Iterator[Finding]:
     except UserError:
         return  # The checks of the source report it.
     given = schedule.model_fields_set
-    watched = loaded.config.serving_log is not None  # a watch requests runs
-    if schedule.cron is None and not schedule.new_span and not schedule.drift and not watched:
+    # A watch of the request log requests runs too.
+    if schedule.cron is None and not (schedule.new_span or schedule.drift or loaded.config.serving_log):
         yield warning(("schedule",), "starts nothing by itself: it has neither cron nor new_span nor drift.")
     if schedule.drift and schedule.new_span:
         yield Finding(("schedule", "drift"), "has nothing to decide: new_span trains on every span. Keep one of them.")

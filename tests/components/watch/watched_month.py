@@ -39,7 +39,8 @@ def batch_of(orders: dict[str, Any], version: int = 1) -> LogBatch:
     arrays |= {name: pa.array([text.encode() for text in orders[name]], pa.binary()) for name in TOKENS}
     times = orders["placed_at"].astype("datetime64[us]").astype(np.int64)
     nothing = np.zeros(rows, np.int64)
-    return LogBatch(version, np.arange(rows), times, np.ones(rows), arrays, nothing > 0, nothing, None, None)
+    ids = pa.array(orders["order_id"].tolist())
+    return LogBatch(version, np.arange(rows), times, np.ones(rows), arrays, nothing > 0, nothing, None, None, ids)
 
 
 def summary_of(*batches: LogBatch) -> SpanSummary:
