@@ -43,7 +43,8 @@ def batch_of(rows, *, days=1, seed=1, logged=None):
     arrays["shop"] = pa.array([b"ns"[one : one + 1] for one in shop], pa.binary())
     labelled, rates = draw.random(rows) < 0.5, np.where(draw.random(rows) < 0.5, 1.0, 0.1)
     known = np.where(labelled, times + draw.integers(0, 3 * DAY, rows), 0)
-    return LogBatch(1, np.arange(rows), times, rates, arrays, labelled, known, logged, None, pa.array(map(str, range(rows))))
+    ids = pa.array(map(str, range(rows)))
+    return LogBatch(1, np.arange(rows), times, rates, arrays, labelled, known, logged, None, ids)
 
 
 def sums_of(plan, *batches):
