@@ -71,6 +71,13 @@ def _method(name: str) -> str:
     return " or ".join(f"{ways[one]}.{name}" for one in having)
 
 
+class _NoSuchName(AttributeError):
+    """A name that the module lacks; a notebook shows the sentence alone."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"AttributeError: {self}"]
+
+
 def __getattr__(name: str) -> object:
     if name == "__version__":
         from importlib.metadata import version
@@ -78,8 +85,8 @@ def __getattr__(name: str) -> object:
         return version("fullpass")
     if name not in _MODULES:
         if name.startswith("_") or not (way := _method(name)):
-            raise AttributeError(f"module 'fullpass' has no attribute {name!r}. Its names: {', '.join(__all__)}.")
-        raise AttributeError(f"module 'fullpass' has no attribute {name!r}. Ask an object for it: {way}.")
+            raise _NoSuchName(f"module 'fullpass' has no attribute {name!r}. Its names: {', '.join(__all__)}.")
+        raise _NoSuchName(f"module 'fullpass' has no attribute {name!r}. Ask an object for it: {way}.")
     from importlib import import_module
 
     value = globals()[name] = getattr(import_module(_MODULES[name]), name)

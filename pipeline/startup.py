@@ -19,9 +19,11 @@ otherwise:
 import gc
 import importlib
 import importlib.util
+import logging
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -79,6 +81,17 @@ def set_environment() -> None:
         os.environ["HOME"] = "/"  # as container runtimes set it
     if os.environ["TF_CPP_MIN_LOG_LEVEL"] == "3":
         wrap_import("tensorflow", _without_noise)
+
+
+def set_notebook_environment() -> None:
+    """Sets the environment like `set_environment`, and silences what Python's libraries warn of in a cell."""
+    set_environment()
+    logging.getLogger("tensorflow").addFilter(_is_error)
+    warnings.filterwarnings("ignore", category=FutureWarning, module=r"google\.")
+
+
+def _is_error(record: logging.LogRecord) -> bool:
+    return record.levelno >= logging.ERROR
 
 
 def _without_noise(load: Callable[[Any], None]) -> Callable[[Any], None]:

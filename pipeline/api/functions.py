@@ -92,15 +92,15 @@ def init(
     with ExitStack() as undo:
         if not isinstance(data, Path | str):
             written, content = file.with_suffix(".parquet"), to_parquet(data)
-            exists = written.exists()
-            if exists and not overwrite and written.read_bytes() != content:
+            before = written.read_bytes() if written.exists() else None
+            if before not in (None, content) and not overwrite:
                 raise UserError(
                     f"{written} exists, and holds another table. Name another file with output=, or replace it with "
                     "overwrite=True."
                 )
-            write_atomically(written, content)
-            if not exists:
-                undo.callback(written.unlink)
+            if before != content:  # a file that is written again is new data for a run
+                write_atomically(written, content)
+                undo.callback(*((written.unlink,) if before is None else (write_atomically, written, before)))
             data = written
         summary = write_pipeline(
             str(data),

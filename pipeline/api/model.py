@@ -15,7 +15,7 @@ from fullpass.pipeline.api.frames import Rows, as_arrow, concatenated, like, wri
 from fullpass.pipeline.authoring.loading.load import YAML_ENDINGS, Loaded
 from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.registry.locate_model import find_export, lineage_at, pushed_to
-from fullpass.pipeline.startup import set_environment
+from fullpass.pipeline.startup import set_notebook_environment
 
 if TYPE_CHECKING:
     from fullpass.components.portable.export_portable import PortableComparison
@@ -106,6 +106,8 @@ class Model:
         if isinstance(rows, Path | str):
             predictions = predict_tables(self.exported, str(rows), read_as, explained=explained)
             predicted = concatenated(predictions)
+        elif read_as:
+            raise UserError(f"{listed(read_as)}: settings by which files are read. These rows are in memory.")
         else:
             predictions = predict_table(self.exported, as_arrow(rows, row_by_row=True), explained=explained)
             predicted = like(rows, pa.concat_tables(predictions), given=list(map(str, getattr(rows, "columns", ()))))
@@ -173,7 +175,7 @@ def open_model(model: Loaded | Path | str, *, version: int | None = None, warm: 
     Raises:
         UserError: There is no such model, or Fullpass did not write it.
     """
-    set_environment()
+    set_notebook_environment()
     from fullpass.components.predict.exported import load_export
 
     place = Path(model.file if isinstance(model, Loaded) else model).absolute()
@@ -185,7 +187,7 @@ def open_model(model: Loaded | Path | str, *, version: int | None = None, warm: 
 
 def evaluate(model: str, rows: Rows, read_as: Mapping[str, Any]) -> "Evaluation":
     """Measures a model, named as `find_model` names it; see `Model.evaluate`."""
-    set_environment()
+    set_notebook_environment()
     from fullpass.pipeline.registry.evaluate import evaluate_model
 
     with ExitStack() as stack:
@@ -196,7 +198,7 @@ def evaluate(model: str, rows: Rows, read_as: Mapping[str, Any]) -> "Evaluation"
 
 def compare(model: str, other: Any, rows: Rows, read_as: Mapping[str, Any]) -> "Comparison":
     """Compares a model, named as `find_model` names it, with another; see `Model.compare`."""
-    set_environment()
+    set_notebook_environment()
     from fullpass.pipeline.registry.compare import compare_models
 
     with ExitStack() as stack:

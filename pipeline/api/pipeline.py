@@ -31,7 +31,7 @@ from fullpass.pipeline.root.check import claim_root
 from fullpass.pipeline.root.layout import RUN_FILE, RootLayout, pipeline_root, served_folder
 from fullpass.pipeline.running.execution.display import NotebookDisplay, in_notebook
 from fullpass.pipeline.running.request import RunRequest
-from fullpass.pipeline.startup import set_environment
+from fullpass.pipeline.startup import set_notebook_environment
 
 if TYPE_CHECKING:
     from fullpass.pipeline.diagnose.diagnosis import Diagnosis
@@ -186,7 +186,7 @@ class Pipeline(Loaded):
             UserError: A column is absent, a value does not fit the type of its column, or a feature cannot be computed.
         """
         require(self, runs_here=False)
-        set_environment()
+        set_notebook_environment()
         use_modules_of(self.folder)
         return Transform(self, rows, folder)
 
@@ -199,7 +199,7 @@ class Pipeline(Loaded):
         Raises:
             UserError: No run has written the examples that the YAML reads.
         """
-        set_environment()
+        set_notebook_environment()
         from fullpass.pipeline.diagnose.diagnose import diagnose
 
         return diagnose(self, root=Path(root) if root else None, seconds=seconds)

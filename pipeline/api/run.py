@@ -20,7 +20,7 @@ from fullpass.pipeline.record.list_runs import ListedRun, run_cells
 from fullpass.pipeline.registry.compared_model import find_model
 from fullpass.pipeline.registry.root_page import write_pages_of
 from fullpass.pipeline.root.layout import served_folder
-from fullpass.pipeline.startup import large_imports, noise_to, set_environment
+from fullpass.pipeline.startup import large_imports, noise_to, set_notebook_environment
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -173,7 +173,7 @@ class Run:
         """
         if self.model_folder is None:
             raise UserError(f"run {self.run_id} trained no model.")
-        set_environment()
+        set_notebook_environment()
         with noise_to(Path(os.devnull)), large_imports():
             from fullpass.pipeline.registry.bless import bless
         root = self.logs.parent.parent
@@ -279,8 +279,7 @@ class Runs(list[Run]):
             return Runs(super().__getitem__(which), self._listed[which], self._where)
         if not isinstance(which, str):
             return super().__getitem__(which)
-        found = [run for run in self if run.run_id.startswith(which)]
-        return found[0] if found else self._refuse(f"no run {which}")
+        return next((run for run in self if run.run_id.startswith(which)), None) or self._refuse(f"no run {which}")
 
     def with_report(self) -> Run:
         """Returns the newest run that has a report.

@@ -275,7 +275,9 @@ def write_checked(file: Path, draft: Draft, sample: Sample, existing: Existing) 
             if mended is None and refused:
                 told = "\n".join(f"  {p.path}: {p.message}" for p in errors)
                 raise UserError(f"{file}: not written, because a run would refuse it:\n{told}")
-            if mended is None and existing == "keep" and file.exists() and file.read_bytes() != pending.read_bytes():
+            if mended is None and existing == "keep" and file.exists():
+                if file.read_bytes() == pending.read_bytes():
+                    return draft, problems
                 raise UserError(
                     f"{file} exists, and is not what init writes now: it was changed by hand, or the data or the "
                     "arguments have changed. Load it as it is (fullpass.load), name another file with output=, or "

@@ -142,14 +142,19 @@ def test_init_writes_a_pipeline_from_a_frame(tmp_path, monkeypatch, capsys):
     assert "label: tipped" in said and "fullpass check" not in said
     file = Path("pipeline.yaml")
     written = file.read_bytes()
+    times = [path.stat().st_mtime_ns for path in (file, Path("pipeline.parquet"))]
     again = fullpass.init(rows, label="tipped")
     assert again.config == pipeline.config and file.read_bytes() == written
+    assert [path.stat().st_mtime_ns for path in (file, Path("pipeline.parquet"))] == times, "no new data for a run"
     with pytest.raises(fullpass.UserError, match=r"pipeline.parquet exists, and holds another table. .*overwrite=True"):
         fullpass.init(rows.tail(300), label="tipped")
     file.write_bytes(written + b"# by hand\n")
     with pytest.raises(fullpass.UserError, match=r"pipeline.yaml exists, and is not what init writes now"):
         fullpass.init(rows, label="tipped")
     assert file.read_bytes().endswith(b"# by hand\n")
+    with pytest.raises(fullpass.UserError, match="no such column"):
+        fullpass.init(rows.tail(300), label="tip", overwrite=True)
+    assert pq.read_table("pipeline.parquet").num_rows == 400, "what is replaced comes back if nothing is written"
     fullpass.init(rows, label="tipped", overwrite=True)
     assert file.read_bytes() == written
     with pytest.raises(fullpass.UserError, match="no such column"):
