@@ -70,7 +70,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "record of a run": (740, ("pipeline/record/",)),
     "shared by the nodes": (140, ("components/",)),
     "Python API": (680, ("pipeline/api/",)),
-    "CLI, root": (715, ("pipeline/", "fullpass/__")),
+    "CLI, root": (725, ("pipeline/", "fullpass/__")),
     "ground floor": (710, ("fullpass/base/",)),
     "secrets": (100, ("fullpass/base/redact", "fullpass/base/secret_formats")),
     "watch": (1_270, ("components/watch/", "pipeline/watching/")),
