@@ -14,8 +14,8 @@ from fullpass.preprocessing.spec import Count, Fraction, Name, Real, Spec
 
 WATCHED_AT = "log_watched_at"
 """Column that a watch adds to the rows: the time up to which labels count as known."""
-LABELS = "labels"
-"""Name of the join of the labels."""
+LABELS, TRAINING = "labels", "training"
+"""Names of the joins of the labels, and of the training rows."""
 
 
 class ServingLogConfig(Spec):
@@ -117,6 +117,27 @@ class AnswersCheck(Check):
     """Largest share of rows that differ by more."""
 
 
+class SkewCheck(Check):
+    """Whether the training data, where it later has the id of a logged row, has the values that the model saw."""
+
+    on: Name | None = None
+    """Column of `data.source` with the id of the log; null: it is that of `watch.labels.on`."""
+    max_share: Fraction = 0.01
+    """Largest share of rows whose value of a column differs."""
+    tolerance: Annotated[float, Field(strict=True, ge=0, lt=1)] = 1e-5
+    """Difference of two numbers that counts as none, as a share of the larger one."""
+    entity: Name | None = None
+    """Column of the log and of `data.source` with the entity of a row, such as a customer, to tell stale values."""
+    at: Name | None = None
+    """Column of `data.source` with the time of a row, in the format iso: the row before of an entity is found by it."""
+
+    @model_validator(mode="after")
+    def _entity_and_time(self) -> Self:
+        if (self.entity is None) != (self.at is None):
+            raise ValueError("entity and at belong together. Give both, or none.")
+        return self
+
+
 class WatchConfig(Spec):
     """What is expected of the served model (docs/watch.md). A bare policy such as `stop` uses the limits of a check."""
 
@@ -138,6 +159,17 @@ class WatchConfig(Spec):
     new_tokens: TokensCheck = TokensCheck()
     refused: RefusedCheck = RefusedCheck()
     answers: AnswersCheck = AnswersCheck()
+    skew: SkewCheck = SkewCheck()
+    """Without this section, training rows are not looked up."""
+
+    @property
+    def training_id(self) -> str | None:
+        """The column of the training rows with the id of the log; None if there is none, or no section `skew`."""
+        if "skew" not in self.model_fields_set:
+            return None
+        if self.skew.on is not None or self.labels is None:
+            return self.skew.on
+        return self.labels.on if isinstance(self.labels.on, str) else next(iter(self.labels.on.values()))
 
     @property
     def labels_judged(self) -> int:

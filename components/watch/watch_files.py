@@ -10,6 +10,7 @@ from fullpass.components.evaluation.measure.slice_accumulator import SliceAccumu
 from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.watch.came_in import HourCount, HourKey, HourSketches
 from fullpass.components.watch.log_rows import LogReader, ReadCount, Refused
+from fullpass.components.watch.skew import RowsOfTraining, Skew, SkewSums
 from fullpass.components.watch.went_out import ScoringPlan, WentOut, WentOutSums, out_together
 
 _FILE_BYTES = 64 << 20
@@ -23,6 +24,7 @@ class Watched:
     count: ReadCount = field(default_factory=ReadCount)
     hours: dict[HourKey, HourCount] = field(default_factory=dict)
     out: WentOut = field(default_factory=WentOut)
+    skew: Skew = field(default_factory=dict)
 
 
 class WatchFiles(FileAccumulator):
@@ -35,7 +37,9 @@ class WatchFiles(FileAccumulator):
         series: Mapping[int, SeriesSource],
         plans: Mapping[int, ScoringPlan],
         accumulator: SliceAccumulator,
+        trained: RowsOfTraining | None = None,
     ):
+        self._trained = trained
         self._files, self._reader, self._series = tuple(files), reader, series
         self._plans, self._accumulator = plans, accumulator
 
@@ -56,6 +60,7 @@ class WatchFiles(FileAccumulator):
     def accumulate(self, path: str, groups: tuple[Any, ...]) -> Iterator[tuple[Any, Watched]]:
         begin, end = map(int, path.split(":"))
         sketches, sums, count = HourSketches(self._series), WentOutSums(self._plans, self._accumulator), ReadCount()
+        skew = SkewSums(self._trained)
         for file in self._files[begin:end]:
             for batch in self._reader.read(file, count):
                 if isinstance(batch, Refused):
@@ -63,7 +68,8 @@ class WatchFiles(FileAccumulator):
                 else:
                     sketches.add(batch)
                     sums.add(batch)
-        yield groups[0], Watched(count, sketches.counts(), sums.found)
+                    skew.add(batch)
+        yield groups[0], Watched(count, sketches.counts(), sums.found, skew.found)
 
     def merge(self, group: Any, states: States[Watched]) -> Watched:
         return states.merged(self._together)
@@ -74,6 +80,8 @@ class WatchFiles(FileAccumulator):
             whole.count.join(part.count)
             for key, hour in part.hours.items():
                 whole.hours[key] = whole.hours[key].join(hour) if key in whole.hours else hour
+            for column, skew in part.skew.items():
+                whole.skew[column] = whole.skew[column].join(skew) if column in whole.skew else skew
         return whole
 
     def watch(self) -> Watched:

@@ -2,36 +2,40 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from fullpass.base.errors import UserError
 from fullpass.components.data_gate.config import Policy
 from fullpass.components.evaluation.measure.measured_metrics import ALWAYS_MEASURED
 from fullpass.components.evaluation.measure.slice_accumulator import SliceAccumulator
 from fullpass.components.ingest.joins.build_index import build_index
+from fullpass.components.ingest.joins.config import AsOf, Join
 from fullpass.components.ingest.joins.join_index import JoinIndex
 from fullpass.components.ingest.joins.tables import Tables, of_join
 from fullpass.components.ingest.readers.read_source import columns_of_file, find_inputs
 from fullpass.components.ingest.sources.files import SourceFile
+from fullpass.components.ingest.spans.spans import find_window
 from fullpass.components.serving_log.columns import DAY
 from fullpass.components.watch.came_in import DAY_HOURS, HOUR, days_between
-from fullpass.components.watch.config import LABELS, ServingLogConfig
+from fullpass.components.watch.config import LABELS, TRAINING, WATCHED_AT, ServingLogConfig
 from fullpass.components.watch.findings import WatchFinding, most_serious_first
 from fullpass.components.watch.judge_live import Live, LiveJudge
 from fullpass.components.watch.judge_traffic import JudgedTraffic, TrafficJudge
 from fullpass.components.watch.log_rows import LogReader
 from fullpass.components.watch.recomputed import Recomputed, judge_recomputed
+from fullpass.components.watch.skew import RowsOfTraining, judge_skew, rows_before
 from fullpass.components.watch.watch_files import Watched, WatchFiles
 from fullpass.components.watch.went_out import ScoringPlan, days_of
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root, served_folder
 from fullpass.pipeline.watching.versions import WatchedVersion, pushed_versions, sliced_columns
-from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.preprocessing.columns.raw_columns import RawColumn, date_formats
 
 _MOST_BAD = 1.0
 """Share of unusable rows of the label table: they are counted, and their requests have no label."""
@@ -196,7 +200,41 @@ class _Watch:
             for one in self._versions
         }
         series = {one.number: one.series for one in self._versions}
-        return WatchFiles(self._files(), reader, series, plans, self._accumulator)
+        return WatchFiles(self._files(), reader, series, plans, self._accumulator, self._trained())
+
+    def _trained(self) -> RowsOfTraining | None:
+        """Returns the training rows by the id of the log; None if nothing asks, or they cannot be read."""
+        check, id = self._config.skew, self._config.training_id
+        if check.policy == "ignore" or id is None:
+            return None
+        index = self._training_index({self._log.id: id}, None)
+        return None if index is None else RowsOfTraining(index, self._date_formats, check.tolerance, check.entity)
+
+    @property
+    def _date_formats(self) -> Mapping[str, str]:
+        formats = date_formats(self._loaded.config.preprocessing_config)
+        return {name: of[0] for name, of in formats.items()}
+
+    def _training_index(self, on: dict[str, str], as_of: AsOf | None) -> JoinIndex | None:
+        """Returns the rows of the training data, as a table that rows of the log are joined with."""
+        data = self._loaded.config.data
+        with _noted(self._notes), of_join(TRAINING):
+            join = Join(source=data.source, on=on, as_of=as_of, duplicates="last")
+            files = find_window(data, self._loaded.resolve).files
+            present = {*(columns_of_file(files[0], data.source) or ())}
+            named = {n: c for version in self._versions for n, c in version.columns.columns.items() if n in present}
+            columns = [RawColumn(**{**vars(column), "name": f"{TRAINING}.{name}"}) for name, column in named.items()]
+            return build_index(TRAINING, join, Tables(files), columns, _MOST_BAD, self._folder)
+        return None
+
+    def _rows_before(self) -> Callable[[str], Any]:
+        """Returns column -> the function that finds it in the row before of an entity, if `skew.entity` names one."""
+        check = self._config.skew
+        index = None
+        if check.entity is not None and check.at is not None:
+            as_of = AsOf(left=WATCHED_AT, right=check.at, available_after="1s")
+            index = self._training_index({check.entity: check.entity}, as_of)
+        return lambda column: index and rows_before(index, column, self._date_formats)
 
     def _files(self) -> list[SourceFile]:
         """Returns the files of the log; those in the folder of a day that is not watched are left out."""
@@ -247,6 +285,8 @@ class _Watch:
         again = dict(days_of(watched.out.again, version.number))
         notes = tuple(filter(None, (missing, version.reference_words, self._again_words(version, again))))
         others = judge_recomputed(again, version.number, self._config.answers)
+        if watched.skew:
+            others += judge_skew(watched.skew, version.number, self._config.skew, self._rows_before())
         return VersionReport(version.number, version.number == self._served, traffic, live.judge(), notes, others)
 
     def _again_words(self, version: WatchedVersion, again: Mapping[int, Recomputed]) -> str:
@@ -263,4 +303,6 @@ def _noted(notes: list[str]) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        notes.append(str(error).replace("data.joins.labels", "watch.labels"))
+        notes.append(
+            str(error).replace("data.joins.labels", "watch.labels").replace("data.joins.training", "watch.skew")
+        )
