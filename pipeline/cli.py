@@ -149,6 +149,9 @@ def init(
         list[str] | None,
         Option(metavar="KEY=VALUE", help="A key of data.source, which is not guessed then; repeatable."),
     ] = None,
+    search_seconds: Annotated[
+        float, Option(min=0, help="Processor seconds to try representations for, about; 0 tries none.")
+    ] = 10,
 ) -> None:
     """Write a pipeline YAML from a sample of the data. Each line has a comment with its reason."""
     from fullpass.pipeline.authoring.init.init import init as write_pipeline
@@ -162,6 +165,8 @@ def init(
         bad_rows=bad_rows,
         tables=tables,
         source=options.key_values("--source", source or ()),
+        search_seconds=search_seconds,
+        say=printing.print_text,
     )
     for line in written.summary:
         printing.print_text(line)

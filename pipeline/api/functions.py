@@ -63,6 +63,7 @@ def init(
     output: Path | str = "pipeline.yaml",
     sample: int = 20_000,
     overwrite: bool = False,
+    search_seconds: float = 10,
 ) -> Pipeline:
     """Writes a pipeline YAML from data, like `fullpass init`, and returns the pipeline. Comments in it give reasons.
 
@@ -81,6 +82,7 @@ def init(
         output: The file to write. If it exists with the same content, as after a rerun of a cell, it stays.
         sample: Number of rows to look at.
         overwrite: Whether to replace files with another content: a YAML that was changed by hand, or another table.
+        search_seconds: About how many processor seconds representations are tried for; 0 tries none.
 
     Raises:
         UserError: The data cannot be read or learned from, no column is clearly the label, or a file with another
@@ -109,6 +111,8 @@ def init(
             task=task,
             rows=sample,
             existing="replace" if overwrite else "keep",
+            search_seconds=search_seconds,
+            say=print_text,
         ).summary
         undo.pop_all()
     for line in summary[:-1]:  # the last one names a command

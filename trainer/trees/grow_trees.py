@@ -28,9 +28,8 @@ from fullpass.trainer.models.model_inputs import apply_model, keras_inputs, mode
 from fullpass.trainer.models.tasks import headed, logit_names, target_unit, targets_of
 from fullpass.trainer.models.weight_semantics import Network
 from fullpass.trainer.trees.forest import ForestLayer, forest_of, mean_of
-from fullpass.trainer.trees.growth import NumbersChoice, Work, seconds_of_work
+from fullpass.trainer.trees.growth import NumbersChoice
 from fullpass.trainer.trees.rounds import (
-    ROUNDS,
     Judge,
     Rounds,
     booster_parameters,
@@ -43,6 +42,7 @@ from fullpass.trainer.trees.rounds import (
 from fullpass.trainer.trees.text_scores import COMPONENTS, MAX_SCORES, id_rows, learn_scores
 from fullpass.trainer.trees.tree_columns import columns_model, scored_inputs, tree_columns
 from fullpass.trainer.trees.tree_rows import BinnedRows, bin_rows, check_memory, find_bins
+from fullpass.trainer.trees.work import ROUNDS, Work, seconds_of_work
 
 _LOG = logging.getLogger(__name__)
 _FEW_IDS = 50

@@ -6,14 +6,14 @@ counted, not timed, so that the same data grows the same trees on any machine.
 """
 
 import logging
-import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 from fullpass.trainer.config import Trees
-from fullpass.trainer.trees.rounds import ROUNDS, Rounds, gains
+from fullpass.trainer.trees.rounds import Rounds, gains
+from fullpass.trainer.trees.work import BUDGET, CATEGORIES, MOST_LEAVES, ROUNDS, USUAL_LEAVES, Work, seconds_of_work
 
 _LOG = logging.getLogger(__name__)
 _RATE, _FASTEST = 0.05, 0.2
@@ -22,76 +22,14 @@ _RACES = (200, 400)
 """Rounds at `_RATE` after which the worse half of the candidates ends."""
 _USUAL_ROUNDS = 1_500
 """Rounds at `_RATE` to expect of trees that still improve when the last race ends."""
-BUDGET = 6e10
-"""The most work of all that may be left out (choices, random thresholds, growing again): about a minute."""
-_MOST_LEAVES = 100_000
-"""Leaves of a forest to aim at, and half of the most: a prediction looks through all of them."""
 _CHOICES_SHARE = 0.25
-"""The share of it that choices at `_RATE` may take; else trees race at `_FASTEST`."""
-_SECONDS = 1.3e-9
-"""Processor seconds of a unit of work, on a processor of 2024."""
-_BINS = 256
-"""Bins of a column, which each leaf looks through."""
-_WIDE, _LEAST_ROUNDS = 10_000, 100
-"""Columns times outputs from which a network is many times as fast, and the fewest rounds of trees of any use."""
+"""The share of the budget that choices at `_RATE` may take; else trees race at `_FASTEST`."""
 _MANY_ROWS = 40_000
 """Rows from which larger trees pay."""
-_LEAVES = {False: (31, 15, 7, 63), True: (63, 31, 127, 15)}
+_LEAVES = {False: (USUAL_LEAVES, 15, 7, 63), True: (63, 31, 127, 15)}
 _MIN_ROWS = {False: (10, 40), True: (20, 100)}
 """The candidates, with fewer and with more rows than `_MANY_ROWS`; the first one is the usual one."""
-CATEGORIES: Sequence[Mapping[str, float]] = (
-    {"cat_smooth": 5.0, "cat_l2": 1.0, "min_data_per_group": 20},
-    {"cat_smooth": 50.0, "cat_l2": 10.0, "min_data_per_group": 20},
-    {"cat_smooth": 200.0, "cat_l2": 30.0, "min_data_per_group": 20},
-)
-"""How much categories with few rows are drawn to the mean: little, which is usually best, to much. No value suits all
-data (docs/decisions/trees.md), LightGBM's defaults neither."""
-
 Parameters = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Work:
-    """What growth costs, counted from the table.
-
-    Attributes:
-        rows: The rows that trees learn from; with folds, those of all boosters.
-        outputs: The trees of a round.
-        seconds: The limit `training.time`.
-    """
-
-    rows: int
-    columns: int
-    outputs: int
-    seconds: float | None = None
-
-    def of(self, leaves: int, rounds: int = 1) -> float:
-        """Returns the work of rounds: rows pass the levels of each tree, and each leaf looks through all bins."""
-        levels = self.rows * math.log2(leaves + 1)
-        return float(rounds * self.outputs * self.columns * (levels + _BINS * leaves))
-
-    def most_epochs(self, leaves: int) -> int:
-        """Returns the epochs after which a forest has too many leaves."""
-        return max(1, 2 * _MOST_LEAVES // (leaves * self.outputs * ROUNDS))
-
-    @property
-    def budget(self) -> float:
-        """The most work of all that may be left out."""
-        return BUDGET if self.seconds is None else min(BUDGET, self.seconds / _SECONDS)
-
-    @property
-    def too_long(self) -> float:
-        """About how many processor seconds trees of any use take; 0 if that pays.
-
-        With many classes beside many columns it does not: a network learns as much in a small part of the time.
-        """
-        least = self.of(_LEAVES[False][0], _LEAST_ROUNDS)
-        return seconds_of_work(least) if self.columns * self.outputs > _WIDE and least > BUDGET else 0.0
-
-
-def seconds_of_work(work: float) -> float:
-    """Returns about how many processor seconds some work takes."""
-    return work * _SECONDS
 
 
 @dataclass
@@ -180,7 +118,7 @@ class NumbersChoice:
 
     def _is_long(self, rounds: int) -> bool:
         leaves = self.chosen["num_leaves"]
-        return self.work.of(leaves, rounds) > BUDGET or rounds * self.work.outputs * leaves > _MOST_LEAVES
+        return self.work.of(leaves, rounds) > BUDGET or rounds * self.work.outputs * leaves > MOST_LEAVES
 
     def _work(self, one: Rounds, epochs: int) -> float:
         return self.work.of(one.settings[0]["num_leaves"], ROUNDS * epochs)

@@ -24,14 +24,13 @@ from fullpass.trainer.fit.sampled_rows import mean_and_reach
 from fullpass.trainer.loss_config import Huber, LossConfig, levels_of
 from fullpass.trainer.models.losses import Loss
 from fullpass.trainer.trees.tree_rows import BinnedRows
+from fullpass.trainer.trees.work import ROUNDS
 
 _LOG = logging.getLogger(__name__)
 _MIN_OUTPUT = 1e-15
 """Probabilities and counts are at least this, so that their logarithm is finite."""
 _CELLS_OF_THREAD = 500_000
 """Minimum numbers (rows times columns) per thread: with fewer, threads wait for each other longer than they work."""
-ROUNDS = 10
-"""Rounds per epoch; each round grows one tree per column of the output."""
 _MAX_MEASURED = 100_000
 """Maximum number of train rows that the loss of an epoch is measured on."""
 

@@ -5,7 +5,7 @@ The file holds only entries that a run accepts: an entry that check refuses beco
 
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from pathlib import Path, PurePath
@@ -25,6 +25,7 @@ from fullpass.pipeline.authoring.init.propose_joins import propose_joins, with_c
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, choose_label, named_columns
 from fullpass.pipeline.authoring.init.propose_model import propose_evaluation, propose_model
 from fullpass.pipeline.authoring.init.propose_split import other_splits, split_line
+from fullpass.pipeline.authoring.init.search.search import SECONDS, search
 from fullpass.pipeline.authoring.init.select_columns import SelectedColumns, select_columns
 from fullpass.pipeline.authoring.init.yaml_text import Draft, YamlLine, yaml_of
 from fullpass.pipeline.authoring.loading.load import load
@@ -68,6 +69,8 @@ def init(
     tables: str | None = None,
     source: Mapping[str, Any] | None = None,
     existing: Existing = "refuse",
+    search_seconds: float = SECONDS,
+    say: Callable[[str], object] = len,
 ) -> WrittenFile:
     """Profiles data and writes a pipeline file that passes `load` and `checks.require`.
 
@@ -80,6 +83,8 @@ def init(
         tables: Folder of tables to join with, where a key matches.
         source: Keys of `data.source` that are written as given; the others are guessed to fit them.
         existing: What to do if the file exists: refuse at once, replace it, or keep it if it has the same content.
+        search_seconds: About how many processor seconds representations are tried for; 0 tries none.
+        say: Takes the line that announces this.
 
     Raises:
         UserError: The data cannot be read or learned from, too many rows are unreadable, no column is clearly the
@@ -104,6 +109,15 @@ def init(
     of_rows = replace(selection, features=[c for c in selection.features if not is_joined(c.column.name, joined)])
     derived, combined = combine_columns(own, of_rows, chosen.target, taken)
     features = [*_features(chosen.guess.task, selection), *combined]
+    lines = _with_unique_names([with_column(line, joined) for line in features])
+    found = search(
+        own,
+        chosen,
+        [candidate.column for candidate in selection.features],
+        seconds=search_seconds,
+        taken=[*taken, *(made for line in lines for made in _made_of(line.name, line.value))],
+        say=say,
+    )
     name = _pipeline_name(data, file)
     draft = Draft(
         name=name,
@@ -113,18 +127,19 @@ def init(
         data=_data_lines(own, chosen, of_rows, bad_rows),
         splits=other_splits(own, has_epoch=any(c.has_trend for c in selection.features)),
         label=YamlLine("label", dict(chosen.guess.settings), chosen.guess.why),
-        features=_with_unique_names([with_column(line, joined) for line in features]),
+        features=[*lines, *found.features],
         left_out=[*(with_column(line, joined) for line in selection.left_out), *joins.left_out],
         sequences=sequences,
         rest=[
-            *propose_model(profile, chosen, selection, sequences),
+            *propose_model(profile, chosen, selection, sequences, found.loss),
             propose_evaluation(profile, chosen, selection),
             YamlLine("push", {"to": f"serving/{name}"}, "models of this pipeline alone, which a model server watches"),
         ],
         joins=[line for line in joins.lines if line.name in read],
     )
     draft, problems = write_checked(file, draft, profile.sample, existing)
-    return WrittenFile(output, yaml_of(draft), tuple(_summary(output, profile, chosen, selection, draft, problems)))
+    summary = _summary(output, profile, chosen, selection, draft, problems, found.told)
+    return WrittenFile(output, yaml_of(draft), tuple(summary))
 
 
 def _refuse_bad_rows(data: str, profile: SourceProfile, allowed: float | None) -> None:
@@ -226,6 +241,7 @@ def _summary(
     selection: SelectedColumns,
     draft: Draft,
     problems: Sequence[Problem],
+    told: Sequence[str],
 ) -> list[str]:
     counts = counted(len(draft.features), "feature")
     if draft.sequences:
@@ -240,6 +256,7 @@ def _summary(
         lines.append(f"missing: {profile.found.why['missing_in']}")
     lines += [f"left out: {line.name} ({line.why})" for line in draft.left_out]
     lines += [f"check: {c.column.name}: {c.doubt}; is it known at serving time?" for c in selection.features if c.doubt]
+    lines += [f"tried, does not pay: {'; '.join(told)}"] if told else []
     lines += [f"a run would stop: {p.path}: {p.message}" for p in problems if p.severity == "error"]
     lines += [f"check: {p.path}: {p.message}" for p in problems if "beyond chance" in p.message]
     return [*lines, f"Next: fullpass check {output} --data"]

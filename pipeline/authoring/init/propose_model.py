@@ -48,9 +48,17 @@ def _linear_for_texts(chosen: ChosenLabel, selection: SelectedColumns) -> dict[s
 
 
 def propose_model(
-    profile: SourceProfile, chosen: ChosenLabel, selection: SelectedColumns, sequences: Sequence[YamlLine]
+    profile: SourceProfile,
+    chosen: ChosenLabel,
+    selection: SelectedColumns,
+    sequences: Sequence[YamlLine],
+    loss: tuple[str, str] | None = None,
 ) -> list[YamlLine]:
-    """Returns the line `model`, followed by `training` if the model or its features need it."""
+    """Returns the line `model`, followed by `training` if the model or its features need it.
+
+    Args:
+        loss: The loss that a search found best, and its gain; None if none was searched.
+    """
     linear = None if sequences else _linear_for_texts(chosen, selection)
     training: dict[str, Any] = {}
     why: list[str] = []
@@ -58,7 +66,14 @@ def propose_model(
         training, why = {"learning_rate": 0.01 if "l2" in linear else 0.02}, ["large, for a linear model"]
     if not {"image", "text"}.isdisjoint(candidate.column.kind for candidate in selection.features):
         training, why = training | {"time": "15m"}, [*why, "its longest time; the best epoch so far is kept"]
-    if chosen.guess.task == "regression" and (orders := _orders_of_magnitude(chosen.target.y)) >= _MANY_ORDERS:
+    if loss is not None and loss[0] != "auto":
+        training |= {"loss": loss[0]}
+        why.append(loss[1])
+    elif (
+        loss is None
+        and chosen.guess.task == "regression"
+        and (orders := _orders_of_magnitude(chosen.target.y)) >= _MANY_ORDERS
+    ):
         training |= {"loss": "log_normal"}
         why.append(f"the label is above 0 and spans {orders:.0f} orders of magnitude: squared, few rows would decide")
     model = _model_of(profile, chosen, selection, sequences, linear)

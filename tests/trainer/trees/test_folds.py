@@ -12,7 +12,7 @@ from fullpass.trainer.export.eval_scores import read_scores
 from fullpass.trainer.fit.sampled_rows import sample_rows
 from fullpass.trainer.linear.fit_linear import fit_linear
 from fullpass.trainer.run_fn import run_fn
-from fullpass.trainer.trees import growth
+from fullpass.trainer.trees import work
 from fullpass.trainer.trees.folds import FOLDS, assign, folds_of
 from fullpass.trainer.trees.grow_trees import grow_trees
 from tests.trainer.conftest import planted_rows, prepare_by_hand, to_examples, training_of
@@ -84,7 +84,7 @@ def test_the_linear_model_of_a_row_is_a_ridge_on_the_rows_of_other_folds(planted
 
 def test_trees_of_a_row_are_those_that_lightgbm_grows_on_the_rows_of_other_folds(planted, monkeypatch):
     """Few rows, all of which have the bins; a number on the border of two may as float32 be on the other side."""
-    monkeypatch.setattr(growth, "BUDGET", 1.0)  # too little for random thresholds
+    monkeypatch.setattr(work, "BUDGET", 1.0)  # too little for random thresholds
     data, spec, _ = with_folds(planted("regression").of(*NUMBERS))
     found = grown(data, spec, 2)
     x, labels = in_order(data.train.split)
@@ -120,7 +120,7 @@ def test_no_row_is_judged_by_a_model_that_learned_from_it(tmp_path, monkeypatch)
     """Labels are coins, and x tells each row apart, so that trees know the labels of the rows that they learned."""
     random = np.random.default_rng(5)
     rows = [{**row, "likes": "yes" if random.random() < 0.5 else "no"} for row in planted_rows(300, 1)]
-    monkeypatch.setattr(growth, "BUDGET", 1.0)
+    monkeypatch.setattr(work, "BUDGET", 1.0)
     data, spec, _ = with_folds(prepare_by_hand(tmp_path, "binary", rows, planted_rows(50, 2)).of("x"))
     known = sample_rows(data.train.split, None, 1000)
     order, trees = data.train.split.sampled_numbers(1000), grown(data, spec, 6, learning_rate=0.5, min_rows=1)

@@ -33,9 +33,10 @@ from fullpass.trainer.fit.warm_start import find_base, read_base
 from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.run_fn import run_fn
 from fullpass.trainer.train import Trained, final, train
-from fullpass.trainer.trees import growth, rounds, tree_rows
-from fullpass.trainer.trees.growth import CATEGORIES, NumbersChoice, Work
+from fullpass.trainer.trees import rounds, tree_rows
+from fullpass.trainer.trees.growth import NumbersChoice
 from fullpass.trainer.trees.rounds import Judge, Rounds, booster_parameters
+from fullpass.trainer.trees.work import BUDGET, CATEGORIES, Work
 from tests import REPOSITORY, warm_process
 from tests.trainer.conftest import CLASSES, LABELS, planted_rows, prepare_by_hand, to_examples, training_of
 
@@ -437,7 +438,7 @@ def test_work_is_counted_and_trees_of_many_classes_hurry():
     """149 classes beside a text of 116 numbers are left out; 26 classes learn faster, and less is tried."""
     assert Work(1_000_000, 50, 1).of(31, 10) == pytest.approx(10 * 50 * (1_000_000 * 5 + 256 * 31))
     assert Work(10_000, 122, 149).too_long > 60 > Work(10_000, 122, 10).too_long == Work(10**7, 50, 1).too_long == 0
-    assert Work(10_000, 10, 1, seconds=0.0).budget == 0 < Work(10_000, 10, 1, seconds=1.0).budget < growth.BUDGET
+    assert Work(10_000, 10, 1, seconds=0.0).budget == 0 < Work(10_000, 10, 1, seconds=1.0).budget < BUDGET
     random = np.random.default_rng(7)
     made = rounds_on(random.random((500, 2)), random.random(500).astype(np.float32), [])
     rates = [choice_of(made, rows=14_000, columns=16, outputs=n).chosen["learning_rate"] for n in (1, 26)]

@@ -1,0 +1,194 @@
+"""Searches representations that pay: each kind is tried beside those accepted so far, and its gain is written down.
+
+Work is counted, not timed, so that the same data gives the same file on any machine.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from fullpass.pipeline.authoring.init.propose_label import ChosenLabel
+from fullpass.pipeline.authoring.init.search.encodings import Encoding
+from fullpass.pipeline.authoring.init.search.judge import FOLDS, USUAL_ROUNDS, FoldJudge, Judged
+from fullpass.pipeline.authoring.init.search.representations import (
+    FEATURES,
+    KINDS,
+    Kind,
+    SampledColumns,
+    known_encodings,
+)
+from fullpass.pipeline.authoring.init.yaml_text import YamlLine
+from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, counted
+from fullpass.pipeline.authoring.profile.sample import row_keys
+from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
+from fullpass.trainer.loss_config import LOSSES
+from fullpass.trainer.trees.work import seconds_of_work
+
+SECONDS = 10.0
+"""Processor seconds of a search, by default."""
+_FEWEST_ROWS = 2_000
+"""Labelled rows from which on a search pays: below, trees of a run are chosen by folds, which target means prevent."""
+_FEWEST_OF_CLASS = 50
+"""Rows with another label than the commonest: ten in each fold."""
+_UNDECIDED = 0.05
+"""Half an interval of the variance explained from which on a few large labels decide it."""
+_LOSSES = ("poisson", "log_normal")
+"""Losses of a regression that are tried beside the squared one."""
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What pays.
+
+    Attributes:
+        features: Further features.
+        loss: The loss that predicts the label best, and its gain; None if none was tried.
+        told: What was tried and does not pay, in words.
+    """
+
+    features: list[YamlLine] = field(default_factory=list)
+    loss: tuple[str, str] | None = None
+    told: list[str] = field(default_factory=list)
+
+
+def search(
+    profile: SourceProfile,
+    chosen: ChosenLabel,
+    features: list[ColumnProfile],
+    *,
+    seconds: float,
+    taken: list[str],
+    say: Callable[[str], object],
+) -> SearchResult:
+    """Returns the representations that pay.
+
+    Args:
+        features: The columns of the features so far.
+        seconds: Processor seconds, at most about; 0 tries nothing.
+        taken: Names that no feature may have.
+        say: Prints a line for the user, before the work begins.
+    """
+    known = np.flatnonzero(~np.isnan(chosen.target.y) & profile.sample.splits.get("train", True))
+    can_be_judged = chosen.guess.task != "multilabel" and all(column.kind != "image" for column in features)
+    if seconds <= 0 or len(known) < _FEWEST_ROWS or not can_be_judged or _is_rare(chosen.target.y[known]):
+        return SearchResult()
+    names = [column.name for column in features]
+    table = SampledColumns([c for c in features if profile.column(c.name) is not None], known, taken)
+    judge = _judge(profile, chosen, names, known)
+    encodings = [one for column in features for one in known_encodings(column, known)]
+    planned = _planned(table, judge, encodings)
+    allowed = seconds / seconds_of_work(planned) * len(known) if planned else 0
+    if allowed < min(len(known), _FEWEST_ROWS):
+        told = f"representations: they would take about {seconds_of_work(planned):.1f} s of processor"
+        return SearchResult(told=[told])
+    if allowed < len(known):
+        known = np.sort(np.random.default_rng(1).choice(known, int(allowed), replace=False))
+        table, judge = replace(table, used=known), _judge(profile, chosen, names, known)
+        encodings = [one for column in features for one in known_encodings(column, known)]
+    say(
+        f"trying representations on {len(known):,} rows, for at most about {seconds:g} s of processor; "
+        "--search-seconds 0 skips it"
+    )
+    return _Search(table, judge.smoothed(encodings), encodings, seconds).run()
+
+
+def _is_rare(y: np.ndarray) -> bool:
+    """Returns whether all labels but the commonest are so few that folds may have none."""
+    return bool(len(y) - np.unique(y, return_counts=True)[1].max() < _FEWEST_OF_CLASS)
+
+
+def _judge(profile: SourceProfile, chosen: ChosenLabel, names: list[str], used: np.ndarray) -> FoldJudge:
+    """Returns the judge of the used rows; equal rows are in one fold, as in one split of a run."""
+    classes = int(chosen.target.y[used].max()) + 1 if chosen.guess.task == "multiclass" else 1
+    keys = row_keys(profile.sample, [*names, chosen.column.name]).take(profile.sample.picked).take(pa.array(used))
+    content = keys.dictionary_encode().indices.to_numpy()
+    folds = np.random.default_rng(1).permutation(content.max() + 1)[content] % FOLDS
+    return FoldJudge(chosen.target.y[used], folds, chosen.guess.task, classes)
+
+
+def _planned(table: SampledColumns, judge: FoldJudge, columns: list[Encoding]) -> float:
+    """Returns the least work of a search that tries each kind once; 0 if there is nothing to try."""
+    tried = [min(kind.sizes[0], len(table.ids)) for kind in KINDS]
+    return sum(judge.work(columns, size) for size in [0, *tried]) if columns else 0.0
+
+
+@dataclass
+class _Search:
+    """A search under way: the columns that boosters read so far, their judgement, and the loss that they learn by."""
+
+    table: SampledColumns
+    judge: FoldJudge
+    columns: list[Encoding]
+    seconds: float
+    found: SearchResult = field(default_factory=SearchResult)
+    loss: str = "auto"
+    spent: float = 0.0
+    rounds: int = USUAL_ROUNDS
+
+    def run(self) -> SearchResult:
+        """Returns what pays, each kind beside those that paid before."""
+        best = self._judged(self.columns)
+        if self.judge.task == "regression":
+            best = self._with_loss(best)
+        for kind in KINDS:
+            if not (kind.needs_mean and self.judge.classes > 1):
+                best = self._with_kind(kind, best)
+        return self.found
+
+    def _with_loss(self, best: Judged) -> Judged:
+        """Returns the judgement by the loss that pays.
+
+        Where few large labels decide the variance explained, the relative errors must be smaller in every fold.
+        """
+        lowest, why = self.judge.y.min(), ""
+        for loss in _LOSSES:
+            if lowest < 0 or (lowest == 0 and LOSSES[loss].labels == "above 0"):
+                continue
+            after = self._judged(self.columns, loss)
+            gain = self.judge.gain(best, after)
+            pays, told = gain.pays(0.0), gain.text
+            if gain.reach > _UNDECIDED:
+                pays = bool((after.misses < best.misses).all())
+                told = f"relative error {after.misses.mean():.2f} from {best.misses.mean():.2f} in five folds"
+            if pays:
+                best, self.loss, why = after, loss, told
+            else:
+                self.found.told.append(f"loss {loss}: {told}")
+        self.found = replace(self.found, loss=(self.loss, why))
+        return best
+
+    def _with_kind(self, kind: Kind, best: Judged) -> Judged:
+        """Returns the judgement with as many candidates of a kind as pay."""
+        most, errors, kept = FEATURES - len(self.found.features), self._errors(best), 0
+        candidates = sorted(kind.propose(self.table), key=lambda one: -one.encoding.told(errors))[:most]
+        for size in dict.fromkeys(min(size, len(candidates)) for size in kind.sizes):
+            tried, columns = candidates[kept:size], [*self.columns, *(one.encoding for one in candidates[:size])]
+            told = counted(len(tried), *kind.names)
+            if seconds_of_work(self.spent + self.judge.work(columns, rounds=self.rounds)) > self.seconds:
+                self.found.told.append(f"{told}: no time left")
+            elif tried:
+                after = self._judged(columns, self.loss)
+                gain = self.judge.gain(best, after)
+                if gain.pays(self.judge.price(len(tried))):
+                    best, kept = after, size
+                    self.found.features.extend(replace(one.line, why=f"one of {told}: {gain.text}") for one in tried)
+                else:
+                    self.found.told.append(f"{told}: {gain.text}")
+        self.columns += [one.encoding for one in candidates[:kept]]
+        return best
+
+    def _judged(self, columns: list[Encoding], loss: str = "auto") -> Judged:
+        after = self.judge.judged(columns, loss)
+        self.spent, self.rounds = self.spent + self.judge.work(columns, rounds=after.rounds), after.rounds
+        return after
+
+    def _errors(self, best: Judged) -> np.ndarray:
+        """Returns what boosters still miss, float64 [rows], of about equal spread for small and large labels."""
+        y, predicted = self.judge.y, best.predicted
+        if self.judge.classes > 1:
+            return np.zeros(len(y))
+        if self.loss == "auto":
+            return y - predicted
+        return np.log(y / predicted) if self.loss == "log_normal" else (y - predicted) / np.sqrt(predicted)
