@@ -24,7 +24,7 @@ ROWS = 1500
 
 def run(tmp_path, data, **options):
     """Returns the config that `init` wrote, after it passed every check of the file and of the data."""
-    written = init(str(data), output=str(tmp_path / "p.yaml"), **options)
+    written = init(str(data), output=str(tmp_path / "p.yaml"), search_seconds=0, **options)
     loaded = load(written.file)
     assert loaded.text == written.text
     assert require(loaded) == ()
