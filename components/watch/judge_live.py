@@ -172,7 +172,8 @@ class LiveJudge:
                 break
             first = day
         labels = sum(self._delays[day].rows for day in days)
-        text = f"{m.missed}, on {labels:,} labels of {day_name(days[0])} to {day_name(days[-1])}"
+        between = " to ".join(dict.fromkeys(day_name(day) for day in (days[0], days[-1])))
+        text = f"{m.missed}, on {labels:,} labels of {between}"
         name, policy = day_name(first), self._watch.live_policy
         return WatchFinding("live", m.metric, policy, self._version, name, day_name(days[-1]), text, 1.0)
 

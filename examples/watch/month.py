@@ -1,7 +1,8 @@
 """Plays a month of a served model, a day at a time: what it is asked, what it answers, and the labels that come later.
 
-`python month.py train` writes two weeks of training data. `python month.py 8` writes 8 January 2026: its requests with
-the answers of the served model to log/, their labels to labels.csv, and its orders to days/. Four things go wrong:
+`python month.py train` writes two weeks of training data into this folder. `python month.py 8` writes 8 January 2026:
+its requests with the answers of the served model to log/, their labels to labels.csv, and its orders to days/.
+`python month.py ask 8 ADDRESS` sends them to `fullpass serve` instead, as of now. Four things go wrong:
 
 * 8 January 07:00 to the end of 9 January: an app sends metres instead of kilometres;
 * 12 January 13:00 to 18:00: it sends no weight;
@@ -14,6 +15,9 @@ Labels are known up to nine days after the request. No data is downloaded.
 import csv
 import json
 import sys
+import urllib.request
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +30,7 @@ HOURS = np.array([4, 3, 2, 2, 2, 4, 7, 9, 10, 10, 11, 12, 13, 12, 11, 11, 12, 13
 """Orders of an hour, as a share of their mean."""
 SHOPS = ("centre", "harbour", "north", "south")
 NEW_SHOP = "kiosk"
-COLUMNS = ("order_id", "placed_at", "distance_km", "weight_kg", "shop", "express")
+COLUMNS = ("order_id", "distance_km", "weight_kg", "shop", "express")
 LONGEST_DELAY = 9
 """Days until the last label is known."""
 
@@ -38,7 +42,7 @@ def orders(day: int, *, seed: int = 0, planted: bool = True, per_hour: float = P
         planted: Whether what goes wrong does: a shop opens on the 15th and the 20th changes which orders are late.
 
     Returns:
-        The columns COLUMNS, `late` (0 or 1) and `known_at`, the time at which that is known.
+        The columns COLUMNS, `placed_at`, `late` (0 or 1) and `known_at`, the time at which that is known.
     """
     draw = np.random.default_rng([seed, day + 100])
     counts = draw.poisson(per_hour * HOURS)
@@ -49,8 +53,7 @@ def orders(day: int, *, seed: int = 0, planted: bool = True, per_hour: float = P
     distance = np.exp(draw.normal(1.2, 0.5, rows)).round(2)
     weight = np.exp(draw.normal(0.7, 0.6, rows)).round(2)
     shop = draw.choice(SHOPS, rows, p=[0.4, 0.3, 0.2, 0.1])
-    opened = planted and (day > 15 or day == 15)
-    if opened:
+    if planted and day >= 15:
         new = (draw.random(rows) < 0.08) & ((day > 15) | (second >= 10 * 3600))
         shop = np.where(new, NEW_SHOP, shop)
     express = np.where(draw.random(rows) < 0.3, "yes", "no")
@@ -83,59 +86,62 @@ def asked(day: int, rows: dict[str, np.ndarray], *, planted: bool = True) -> dic
     }
 
 
+def request(rows: dict[str, np.ndarray], number: int) -> dict:
+    """Returns what the model is asked for an order."""
+    weight = float(rows["weight_kg"][number])
+    return {
+        "distance_km": float(rows["distance_km"][number]),
+        "weight_kg": None if np.isnan(weight) else weight,
+        "shop": str(rows["shop"][number]),
+        "express": str(rows["express"][number]),
+    }
+
+
 def log_lines(rows: dict[str, np.ndarray], version: int, scores: np.ndarray, answers: np.ndarray) -> list[dict]:
     """Returns the lines that `fullpass serve` logs. scores: float32 [rows]; answers: text [rows]."""
-    lines = []
-    for number, (score, answer) in enumerate(zip(scores, answers, strict=True)):
-        one = {name: rows[name][number] for name in COLUMNS}
-        lines.append(
-            {
-                "log_id": str(one["order_id"]),
-                "log_time": f"{one['placed_at']}Z",
-                "log_version": version,
-                "log_sampled": 1.0,
-                "log_status": 200,
-                "log_scores": [float(score)],
-                "log_label": str(answer),
-                "distance_km": float(one["distance_km"]),
-                "weight_kg": None if np.isnan(one["weight_kg"]) else float(one["weight_kg"]),
-                "shop": str(one["shop"]),
-                "express": str(one["express"]),
-            }
-        )
-    return lines
+    return [
+        {
+            "log_id": str(rows["order_id"][number]),
+            "log_time": f"{rows['placed_at'][number]}Z",
+            "log_version": version,
+            "log_sampled": 1.0,
+            "log_status": 200,
+            "log_scores": [float(scores[number])],
+            "log_label": str(answers[number]),
+            **request(rows, number),
+        }
+        for number in range(len(scores))
+    ]
 
 
-def write_log(folder: Path, rows: dict[str, np.ndarray], lines: list[dict]) -> None:
-    """Writes a day into the request log, and its labels into the table of labels."""
-    to = folder / "log" / str(rows["placed_at"][0])[:10] / "000000.jsonl"
-    to.parent.mkdir(parents=True, exist_ok=True)
-    to.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    table = folder / "labels.csv"
-    is_new = not table.exists()
-    with table.open("a", encoding="utf-8", newline="") as file:
+def append(path: Path, names: Sequence[str], rows: Iterable[Sequence]) -> None:
+    """Appends rows to a CSV file, which gets a header if it is new."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    is_new = not path.exists()
+    with path.open("a", encoding="utf-8", newline="") as file:
         out = csv.writer(file)
-        out.writerows([("order_id", "late", "known_at")] if is_new else ())
-        out.writerows(zip(rows["order_id"], rows["late"], rows["known_at"], strict=True))
+        out.writerows([names] if is_new else [])
+        out.writerows(rows)
 
 
-def write_training(folder: Path, rows: dict[str, np.ndarray], until: np.datetime64 | None = None) -> None:
-    """Writes the orders of a day whose label is known by a time."""
-    day = str(rows["placed_at"][0])[:10]
+def write_labels(rows: dict[str, np.ndarray], known_at: np.ndarray) -> None:
+    """Writes the labels of orders, with the time at which each is known."""
+    labels = zip(rows["order_id"], rows["late"], known_at, strict=True)
+    append(Path("labels.csv"), ("order_id", "late", "known_at"), labels)
+
+
+def write_training(rows: dict[str, np.ndarray], day: str, known: np.ndarray | None = None) -> None:
+    """Writes the orders of a day whose label is known, bool [rows], for training."""
     names = (*COLUMNS, "late")
-    (folder / "days").mkdir(exist_ok=True)
-    with (folder / "days" / f"{day}.csv").open("w", encoding="utf-8", newline="") as file:
-        out = csv.writer(file)
-        out.writerow(names)
-        known = np.ones(len(rows["late"]), bool) if until is None else rows["known_at"] < until
-        out.writerows(zip(*(rows[name][known] for name in names), strict=True))
+    chosen = zip(*(rows[name] if known is None else rows[name][known] for name in names), strict=True)
+    append(Path("days", f"{day}.csv"), names, chosen)
 
 
-def answer(folder: Path, rows: dict[str, np.ndarray]) -> tuple[int, np.ndarray, np.ndarray]:
+def answer(rows: dict[str, np.ndarray]) -> tuple[int, np.ndarray, np.ndarray]:
     """Returns the served version, and its scores and classes for requests."""
     import tensorflow as tf
 
-    served = (folder / "serving" / "current").resolve()
+    served = Path("serving", "current").resolve()
     model = tf.saved_model.load(str(served)).signatures["serving_raw"]
     numbers = {name: tf.constant(rows[name], tf.float32) for name in ("distance_km", "weight_kg")}
     texts = {name: tf.constant(rows[name].tolist()) for name in ("shop", "express")}
@@ -143,18 +149,43 @@ def answer(folder: Path, rows: dict[str, np.ndarray]) -> tuple[int, np.ndarray, 
     return int(served.name), found["scores"].numpy().reshape(-1), found["prediction"].numpy().astype(str).reshape(-1)
 
 
-def play(folder: Path, day: int) -> None:
+def play(day: int) -> None:
     """Writes a day of January."""
     rows = orders(day)
-    sent = asked(day, rows)
-    write_log(folder, rows, log_lines(sent, *answer(folder, sent)))
-    write_training(folder, rows, until=START + np.timedelta64(day, "D"))
+    sent, name = asked(day, rows), day_name(rows)
+    log = Path("log", name, "000000.jsonl")
+    log.parent.mkdir(parents=True)
+    log.write_text("".join(json.dumps(line) + "\n" for line in log_lines(sent, *answer(sent))), encoding="utf-8")
+    write_labels(rows, rows["known_at"])
+    write_training(rows, name, rows["known_at"] < START + np.timedelta64(day, "D"))
+
+
+def day_name(rows: dict[str, np.ndarray]) -> str:
+    """Returns the day of orders: 2026-01-08."""
+    return str(rows["placed_at"][0])[:10]
+
+
+def ask(day: int, address: str) -> None:
+    """Sends the orders of a day to a server now, and writes their labels as known at once."""
+    rows = orders(day)
+    instances = [
+        request(rows, number) | {"order_id": str(rows["order_id"][number])} for number in range(len(rows["late"]))
+    ]
+    for first in range(0, len(instances), 100):
+        body = {"signature_name": "serving_raw", "instances": instances[first : first + 100]}
+        urllib.request.urlopen(f"{address}/v1/models/orders:predict", json.dumps(body).encode()).close()
+    now = datetime.now(UTC)
+    write_labels(rows, np.full(len(instances), f"{now:%Y-%m-%dT%H:%M:%S}"))
+    write_training(rows, f"{now:%Y-%m-%d}")
+    print(f"{len(instances):,} orders were asked for and are labelled.")
 
 
 if __name__ == "__main__":
-    here = Path.cwd()
-    if sys.argv[1] == "train":
-        for december in range(-13, 1):
-            write_training(here, orders(december))
-    else:
-        play(here, int(sys.argv[1]))
+    match sys.argv[1:]:
+        case ["train"]:
+            for december in range(-13, 1):
+                write_training(of_day := orders(december), day_name(of_day))
+        case ["ask", number, to]:
+            ask(int(number), to)
+        case [number]:
+            play(int(number))

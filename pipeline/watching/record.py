@@ -79,11 +79,9 @@ def act(loaded: Loaded, report: WatchReport, *, root: Path | None = None) -> Exi
     before = _before(layout.watch_file)
     told, requested = before.get("told", {}), before.get("requested", {})
     new = [finding for finding in report.findings if not finding.is_in(told)]
-    reasons = [one for one in report.reasons if not one.is_in(requested)]
-    if reasons:
+    if reasons := [one for one in report.reasons if not one.is_in(requested)]:
         print_text(_request(loaded, layout, reasons))
-        requested = requested | _lasts(reasons)
-    kept = {"told": told | _lasts(report.findings), "requested": requested}
+    kept = {"told": told | _lasts(report.findings), "requested": requested | _lasts(report.reasons)}
     layout.watch.mkdir(parents=True, exist_ok=True)
     write_atomically(layout.watch_page, page_of(report, loaded.config).encode())
     state_file.write(layout.watch_file, record_of(report) | kept, indent=1)
