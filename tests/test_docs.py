@@ -4,6 +4,7 @@ README's two YAMLs are whole. What docs/ shows is a part of one: it is put into 
 keys belong to. Lines that repeat a key are alternatives, each on its own.
 """
 
+import itertools
 import re
 import shlex
 from collections.abc import Iterator
@@ -221,4 +222,4 @@ def parse(words: list[str]) -> None:
 @pytest.mark.parametrize("line", commands())
 def test_a_command_of_the_pages_parses(line):
     words = shlex.split(line.replace("pause|resume|delete", "pause"))[1:]
-    parse(words[: words.index(">")] if ">" in words else words)
+    parse(list(itertools.takewhile(lambda word: word not in (">", "&"), words)))
