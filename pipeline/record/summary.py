@@ -149,12 +149,12 @@ def trials_table(trials: Sequence[Mapping[str, Any]]) -> Table:
 def _metrics(verdict: Verdict) -> Table:
     newest = f", {verdict.newest_examples:,} of the newest span" if verdict.newest else ""
     title, numbers = f"Evaluation, {verdict.examples:,} examples{newest}", ("value", "last blessed")
-    table = simple_table(("metric", *numbers, "required", ""), title=title, right=numbers)
+    table = simple_table(("metric", *numbers, "", "required", ""), title=title, right=numbers)
     for m in (*verdict.all_metrics, *_on_slices(verdict)):
         baseline = "" if m.baseline is None else metric_text(m.baseline)
         mark = "" if not m.required else "met" if m.passed else "not met"
         value = metric_text(m.value, m.half_width)
-        table.add_row(m.metric, value, baseline, m.required, Text(mark, style="green" if m.passed else "red"))
+        table.add_row(m.metric, value, baseline, m.change, m.required, Text(mark, style="green" if m.passed else "red"))
     return table
 
 

@@ -13,9 +13,9 @@ from rich.text import Text
 from fullpass.base.errors import UsageError
 from fullpass.base.metric_text import difference_text, metric_text
 from fullpass.components.evaluation.confidence import half_width
+from fullpass.components.evaluation.judge.verdict import change_word
 from fullpass.components.evaluation.measure.measure_rows import in_batches, measure_rows, sampled
 from fullpass.components.evaluation.measure.measured_metrics import ALWAYS_MEASURED, MeasuredRows
-from fullpass.components.evaluation.measure.metrics import metric_named
 from fullpass.components.evaluation.shown.shown_files import regression_errors
 from fullpass.components.pages.notebook_html import ShownPage
 from fullpass.components.pages.render import render_page
@@ -62,19 +62,11 @@ class ComparedMetric:
 
     @property
     def words(self) -> str:
-        """`B is better`, `A is better`, `they differ` for a metric without direction, or why that is unknown."""
-        if math.isnan(self.difference):
-            return "undefined"
-        if not self.alike:
+        """`B is better`, `A is better`, `of other levels`, or what `change_word` says of B minus A."""
+        if not self.alike and not math.isnan(self.difference):
             return "of other levels"
-        if math.isnan(self.half_width):
-            return "equal" if self.difference == 0 else "too few rows to tell"
-        metric = metric_named(self.metric)
-        if not self.certain:
-            return "equal" if self.difference == 0 else "no more than chance"
-        if metric is None or metric.higher_is_better is None:
-            return "they differ"
-        return f"{SIDES[(self.difference > 0) == metric.higher_is_better]} is better"
+        said = change_word(self.metric, self.difference, self.half_width)
+        return {"better": f"{SIDES[1]} is better", "worse": f"{SIDES[0]} is better"}.get(said, said)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Compares one metric of some rows with its bounds and with the last blessed model, and says why it fails."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fullpass.base.metric_text import metric_text
@@ -95,12 +94,13 @@ def judge_metric(name: str, rows: MeasuredRows, placed: PlacedBounds | None) -> 
         rows.values[name],
         baseline,
         error=error,
+        difference_error=rows.difference_errors.get(name, math.nan),
         not_compared=rows.not_compared.get(name, ""),
         uncounted=rows.uncounted.get(name, ""),
     )
     if placed is None:
         return found
-    missed = _missed_bound(found, placed) or _missed_comparison(found, placed, rows.difference_errors)
+    missed = _missed_bound(found, placed) or _missed_comparison(found, placed)
     return replace(found, required=_required(placed.bounds), missed=missed)
 
 
@@ -137,7 +137,7 @@ def _missed_bound(m: Measured, placed: PlacedBounds) -> str:
     return ""
 
 
-def _missed_comparison(m: Measured, placed: PlacedBounds, errors: Mapping[str, float]) -> str:
+def _missed_comparison(m: Measured, placed: PlacedBounds) -> str:
     """Returns why a metric is worse than that of the last blessed model; "" if it is not, or is not to be compared.
 
     It is worse if the loss exceeds the tolerance and, if a confidence is set, chance. If the standard error of the
@@ -156,7 +156,7 @@ def _missed_comparison(m: Measured, placed: PlacedBounds, errors: Mapping[str, f
     if math.isnan(baseline):
         return f"{shown}, {other[0]} has no value {other[1]} to compare with ({path}.not_worse_than)"
     loss = baseline - m.value if metric_of(m.metric).higher_is_better else m.value - baseline
-    error = errors.get(m.metric, math.nan)
+    error = m.difference_error
     chance = 0.0 if bounds.confidence is None or math.isnan(error) else quantile(bounds.confidence) * error
     if loss <= bounds.tolerance + chance:
         return ""

@@ -162,7 +162,8 @@ def _slice(rows: MeasuredRows, config: EvaluationConfig) -> Slice:
     )
     name = ", ".join(f"{column} {value}" for column, value in rows.keys)
     columns = tuple(column for column, _ in rows.keys)
-    return Slice(name, rows.examples, values, baseline, rows.newest, judge_slice(config, rows), columns)
+    errors = {n: error for n in values if not math.isnan(error := rows.errors.get(n, math.nan))}
+    return Slice(name, rows.examples, values, baseline, rows.newest, judge_slice(config, rows), columns, errors)
 
 
 def _too_good(metrics: Sequence[Measured], record: Mapping[str, Any]) -> Iterator[str]:

@@ -9,8 +9,8 @@ from pydantic import BeforeValidator
 
 from fullpass.base.errors import UserError
 from fullpass.base.json_text import Number, read_parsed, to_json_text
-from fullpass.components.evaluation.confidence import half_width
-from fullpass.components.evaluation.measure.metrics import metric_of
+from fullpass.components.evaluation.confidence import half_width, quantile
+from fullpass.components.evaluation.measure.metrics import metric_named, metric_of
 
 FILE = "verdict.json"
 JUDGED_BY = "judged_by"
@@ -28,6 +28,7 @@ class Measured:
         required: The bounds, as text for people; "" if there are none.
         missed: Why the bounds do not hold; "" if they do.
         error: Standard error of the value.
+        difference_error: Standard error of the difference from the last blessed model on the same rows, pair by pair.
         not_compared: Why the value and that of the last blessed model cannot be compared; "" if they can.
         uncounted: Why the metric is computed on no rows; "" if it is.
     """
@@ -38,6 +39,7 @@ class Measured:
     required: str = ""
     missed: str = ""
     error: Number = math.nan
+    difference_error: Number = math.nan
     not_compared: str = ""
     uncounted: str = ""
 
@@ -51,6 +53,48 @@ class Measured:
         """Half the width of the 95 % interval around the value; None if the standard error is unknown."""
         return None if math.isnan(self.error) else half_width(self.error)
 
+    @property
+    def difference(self) -> float:
+        """The value minus that of the last blessed model; NaN if they do not compare."""
+        return math.nan if self.baseline is None or self.not_compared else self.value - self.baseline
+
+    @property
+    def difference_half_width(self) -> float:
+        """Half the width of the 95 % interval around the difference; NaN if it is unknown."""
+        return half_width(self.difference_error)
+
+    @property
+    def change(self) -> str:
+        """How the value differs from that of the last blessed model, as `change_word` says it; "" if there is none."""
+        if math.isnan(self.difference):
+            return ""
+        return change_word(self.metric, self.difference, self.difference_half_width)
+
+
+def change_word(metric: str, difference: float, reach: float) -> str:
+    """Returns `better`, `worse`, `they differ` for a metric without direction, or why that cannot be said.
+
+    Example:
+        >>> change_word("auc", 0.02, 0.01), change_word("log_loss", 0.02, 0.01), change_word("auc", 0.02, 0.03)
+        ('better', 'worse', 'within chance')
+
+    Args:
+        difference: The new value minus the other.
+        reach: Half the width of the 95 % interval around it; NaN if it is unknown.
+    """
+    if math.isnan(difference):
+        return "undefined"
+    if difference == 0:
+        return "equal"
+    if math.isnan(reach):
+        return "too few rows to tell"
+    if abs(difference) <= reach:
+        return "within chance"
+    known = metric_named(metric)
+    if known is None or known.higher_is_better is None:
+        return "they differ"
+    return "better" if (difference > 0) == known.higher_is_better else "worse"
+
 
 @dataclass(frozen=True)
 class Slice:
@@ -61,6 +105,7 @@ class Slice:
         values: Metric -> value; without metrics that are undefined on these rows.
         baseline: The same for the last blessed model, if one was compared.
         judged: The metrics that have bounds on this slice; empty if it has too few rows.
+        errors: Metric -> standard error of the value, where it is known.
     """
 
     name: str
@@ -70,6 +115,11 @@ class Slice:
     newest: bool = False
     judged: tuple[Measured, ...] = ()
     columns: tuple[str, ...] = ()
+    errors: Mapping[str, float] = field(default_factory=dict)
+
+    def reach(self, metric: str) -> float:
+        """Returns half the width of the 95 % interval around the value of a metric; NaN if it is unknown."""
+        return half_width(self.errors.get(metric, math.nan))
 
     @property
     def failed(self) -> frozenset[str]:
@@ -106,6 +156,27 @@ class Verdict:
         """The metrics on all rows, then those on the newest span, which their names say."""
         of_newest = (replace(m, metric=f"{m.metric}, newest span") for m in self.newest)
         return (*self.metrics, *of_newest)
+
+    @property
+    def deciding(self) -> Measured | None:
+        """The metric that a person looks at first: the first one with bounds, or else the first with a direction."""
+        directed = [m for m in self.metrics if metric_of(m.metric).higher_is_better is not None]
+        return next((m for m in directed if m.required), directed[0] if directed else None)
+
+    @property
+    def weakest(self) -> Slice | None:
+        """The slice of all rows on which the deciding metric is worst, of those worse than all rows beyond chance.
+
+        The chance is 2.5 % that any slice is, if all are like all rows.
+        """
+        whole = self.deciding
+        slices = [one for one in self.slices if whole and not one.newest and whole.metric in one.errors]
+        if whole is None or not slices:
+            return None
+        name, sign = whole.metric, 1 if metric_of(whole.metric).higher_is_better else -1
+        limit = quantile(1 - 0.025 / len(slices))
+        weak = [one for one in slices if sign * (whole.value - one.values[name]) > limit * one.errors[name]]
+        return min(weak, key=lambda one: sign * one.values[name], default=None)
 
     def judged_on_slices(self) -> Iterator[tuple[str, bool, list[tuple[Slice, Measured]]]]:
         """Yields each metric, whether it is measured on the newest span alone, and its judged slices, worst first."""

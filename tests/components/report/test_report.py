@@ -79,7 +79,10 @@ def run(*, blessed):
     metrics = (Measured("auc", 0.91234, 0.9, ">= 0.95", "" if blessed else "too low"),)
     reasons = () if blessed else ("auc is too low",)
     missed = (Measured("auc", 0.7, 0.8, ">= 0.75", "too low"),)
-    slices = (Slice("hour 7", 100, {"auc": 0.8}), Slice("hour 8", 90, {"auc": 0.7}, {"auc": 0.8}, judged=missed))
+    slices = (
+        Slice("hour 7", 100, {"auc": 0.8}),
+        Slice("hour 8", 90, {"auc": 0.7}, {"auc": 0.8}, judged=missed, errors={"auc": 0.01}),
+    )
     return ReportData(
         name="taxi",
         verdict=Verdict(blessed, reasons, metrics, 1234, slices=slices, notes=(HOSTILE,)),
@@ -185,10 +188,13 @@ def test_the_page_shows_verdict_metrics_and_slices():
         "Blessed, pushed to /models/1 and served when this page was made.",
         "What is served now: fullpass models",
         "1,234 examples",
-        "auc 0.9123 0.9000 >= 0.95 met",
+        "auc 0.9123 0.9000 +0.0123 too few rows to tell >= 0.95 met",
+        "Weakest slice: hour 8 , auc 0.7000 ± 0.0202 on 90 rows, all rows 0.9123.",
         "hour 7 100 0.8000 hour 8 90 0.7000 (0.8000), not met",
     ):
         assert fact in text
+    order = [text.index(part) for part in ("Blessed, pushed", "Weakest slice", "Simple reference", "2 slices")]
+    assert order[0] < order[2] < order[1] < order[3], "the verdict is above all else"
     _, text = read(render(run(blessed=False)))
     assert "Not blessed, not pushed: auc is too low" in text and "not met" in text
 

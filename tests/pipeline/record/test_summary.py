@@ -42,13 +42,13 @@ def test_the_window_and_the_newest_span_stand_beside_the_last_blessed_model(prin
     lines = printed({"min": 0.85})
     assert "Evaluation, 1,000 examples, 100 of the newest span" in lines
     assert "labels 20 of 1,020 eval rows are not measured: no label, or weight 0" in lines
-    assert "auc 0.8000 0.8200 >= 0.85 not met" in lines
-    assert "auc, newest span 0.7100 0.8300" in lines
+    assert "auc 0.8000 0.8200 too few rows to tell >= 0.85 not met" in lines
+    assert "auc, newest span 0.7100 0.8300 too few rows to tell" in lines
 
 
 def test_a_slice_that_does_not_hold_is_named_with_its_value_and_the_bound(printed):
     lines = printed({"slices": {"not_worse_than": "blessed", "tolerance": 0.05}})
-    assert "auc, zone b 0.6000 0.7500 no worse than blessed by over 0.05 not met" in lines
+    assert "auc, zone b 0.6000 0.7500 too few rows to tell no worse than blessed by over 0.05 not met" in lines
     assert not [line for line in lines if line.startswith("auc, zone a")]
     assert "auc: of 3 slices, 1 have fewer than 100 examples (10 in all); these are not judged" in lines
     assert any(line.startswith("on the slice zone b (390 examples) auc is 0.6000") for line in lines)
@@ -56,7 +56,7 @@ def test_a_slice_that_does_not_hold_is_named_with_its_value_and_the_bound(printe
 
 def test_of_slices_that_all_hold_the_worst_is_shown(printed):
     lines = printed({"min": 0.85, "newest_span": {"slices": {"min": 0.5, "min_examples": 10}}})
-    assert "auc, worst of 2 slices, newest span 0.7900 0.7800 >= 0.5 met" in lines
+    assert "auc, worst of 2 slices, newest span 0.7900 0.7800 too few rows to tell >= 0.5 met" in lines
 
 
 TUNING = """\

@@ -196,7 +196,7 @@ def test_words_follow_the_direction_of_the_metric():
         return ComparedMetric(metric, a, b, width).words
 
     assert words("log_loss", 0.5, 0.4, 0.05) == "B is better" and words("auc", 0.9, 0.8, 0.05) == "A is better"
-    assert words("auc", 0.9, 0.89, 0.05) == "no more than chance"
+    assert words("auc", 0.9, 0.89, 0.05) == "within chance"
     assert words("calibration", 1.0, 2.0, 0.1) == "they differ"
     assert words("auc", NAN, 0.9, 0.1) == "undefined" and words("auc", 0.9, 0.8, NAN) == "too few rows to tell"
 

@@ -302,6 +302,47 @@ def test_a_threshold_may_ask_for_worse_beyond_chance(loss, error, threshold, hel
         assert "beyond chance (0.95)" in found.missed
 
 
+@pytest.mark.parametrize(
+    ("metric", "value", "error", "word"),
+    [
+        ("auc", 0.83, 0.01, "better"),
+        ("auc", 0.77, 0.01, "worse"),
+        ("log_loss", 0.77, 0.01, "better"),
+        ("log_loss", 0.83, 0.01, "worse"),
+        ("auc", 0.82, 0.01, "within chance"),  # t with 39 degrees of freedom: 2.0227 standard errors
+        ("auc", 0.8203, 0.01, "better"),
+        ("calibration", 0.9, 0.01, "they differ"),
+        ("auc", 0.8, 0.01, "equal"),
+        ("auc", 0.9, math.nan, "too few rows to tell"),
+        ("auc", math.nan, 0.01, ""),
+    ],
+)
+def test_a_word_says_how_a_metric_differs_from_that_of_the_last_blessed_model(metric, value, error, word):
+    rows = MeasuredRows((), {metric: value}, {metric: 0.8}, difference_errors={metric: error})
+    found = judge_metric(metric, rows, None)
+    assert found.change == word
+    assert judge_metric(metric, replace(rows, baseline={}), None).change == ""
+    assert judge_metric(metric, replace(rows, not_compared={metric: "other classes"}), None).change == ""
+
+
+def test_the_weakest_slice_is_worse_than_all_rows_beyond_the_chance_of_any_slice():
+    """With four slices, a slice must be worse by the 0.99375 quantile of t, 2.62 standard errors of its value."""
+    rows = [
+        replace(measured(0.9, of=name, examples=200, newest=newest), values={"auc": auc}, errors={"auc": error})
+        for name, auc, error, newest in (
+            ("a", 0.70, 0.08, False),
+            ("b", 0.84, 0.02, False),
+            ("c", 0.85, 0.02, False),
+            ("d", 0.95, 0.01, False),
+            ("e", 0.10, 0.01, True),
+        )
+    ]
+    verdict = judge_metrics([measured(0.9), *rows], config(min=0.5))
+    assert verdict.deciding.metric == "auc" and verdict.weakest.name == "zone b"
+    assert judge_metrics([measured(0.9), *rows[:1], *rows[2:]], config(min=0.5)).weakest is None
+    assert judge_metrics([measured(0.9)], config(min=0.5)).weakest is None
+
+
 ONE_SLICE = [measured(0.9), measured(0.95, of="a")]
 UNSLICED = MeasuredRows((), {"auc": 0.9, "example_count": 2e4}, unsliced=(("zone",),))
 
