@@ -30,7 +30,7 @@ from fullpass.pipeline.config import BeamConfig
 from fullpass.pipeline.diagnose.command import diagnose
 from fullpass.pipeline.exit_codes import ExitCode, exit_code, explained
 from fullpass.pipeline.printing import print_text
-from fullpass.pipeline.registry.commands import bless, compare, evaluate, export, gc, lineage, models, refresh, runs
+from fullpass.pipeline.registry.commands import compare, evaluate, export, gc, lineage, models, refresh, runs
 from fullpass.pipeline.registry.locate_model import pushed_to
 from fullpass.pipeline.registry.root_page import write_page_after_run, write_pages_of
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
@@ -41,7 +41,7 @@ from fullpass.pipeline.running.run_window import gated_window
 from fullpass.pipeline.scheduling import commands
 from fullpass.pipeline.serving.command import serve
 from fullpass.pipeline.startup import large_imports, noise_to, set_environment, without_keras
-from fullpass.pipeline.watching.command import watch
+from fullpass.pipeline.watching.command import bless, watch
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.config import ADDRESS
 

@@ -15,10 +15,11 @@ _CONFIDENCE_OF_NEWEST = 0.95
 compared as measured would refuse every second model that is as good as the last."""
 
 
-Compared = Literal["blessed", "eval"]
+Compared = Literal["blessed", "eval", "served"]
 COMPARED_WITH: Mapping[Compared, tuple[str, str]] = {
     "blessed": ("the last blessed model", "on the same rows"),
     "eval": ("the version", "on its eval rows"),
+    "served": ("the served model", "on the same live rows"),
 }
 """What a metric is compared with -> its name, and the rows of its value, for messages."""
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from fullpass.components.data_gate.config import Check, DriftCheck, MissingCheck, Policy
-from fullpass.components.evaluation.config import Bounds
+from fullpass.components.evaluation.config import Bounds, Compared
 from fullpass.components.ingest.joins.config import AsOf, Join
 from fullpass.components.ingest.sources.formats import Source
 from fullpass.components.serving_log import columns as log
@@ -73,10 +73,11 @@ class LiveBounds(Spec):
     """Smallest value."""
     max: Real | None = None
     """Largest value."""
-    not_worse_than: Literal["eval"] | None = None
-    """eval: compare with the metric of the version on its eval split."""
+    not_worse_than: Literal["eval", "served"] | None = None
+    """eval: compare with the metric of the version on its eval split. served: compare a challenger with the served
+    model on the same rows, before `fullpass bless` pushes it."""
     tolerance: Annotated[float, Field(strict=True, ge=0)] = 0.0
-    """Amount by which the metric may be worse than on the eval split."""
+    """Amount by which the metric may be worse."""
     confidence: Annotated[float, Field(strict=True, gt=0.5, lt=1)] = 0.999
     """Confidence with which a missed bound is more than chance."""
 
@@ -86,12 +87,11 @@ class LiveBounds(Spec):
             raise ValueError("give at least one of min, max, not_worse_than.")
         return self
 
-    @property
-    def compared(self) -> Bounds | None:
-        """The comparison with the eval split, as the judge of the Evaluator takes it; None if there is none."""
-        if self.not_worse_than is None:
+    def compared(self, with_: Compared) -> Bounds | None:
+        """Returns the comparison as the judge of the Evaluator takes it; None if it is with something else."""
+        if self.not_worse_than != with_:
             return None
-        return Bounds(not_worse_than="eval", tolerance=self.tolerance, confidence=self.confidence)
+        return Bounds(not_worse_than=with_, tolerance=self.tolerance, confidence=self.confidence)
 
 
 class TokensCheck(Check):

@@ -158,7 +158,7 @@ class LiveJudge:
             baseline={name: before},
             difference_errors={name: math.hypot(rows.errors.get(name, math.nan), self._eval.errors.get(name, 0.0))},
         )
-        compared = bounds.compared if bounds is not None else None
+        compared = bounds.compared("eval") if bounds is not None else None
         found = judge_metric(name, mine, PlacedBounds(compared, root="watch.live") if compared is not None else None)
         missed = _missed(name, rows, bounds) if bounds is not None else ""
         return replace(found, missed=missed) if missed else found

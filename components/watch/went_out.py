@@ -12,7 +12,8 @@ from fullpass.components.evaluation.measure.scored_rows import Scored, ScoredRow
 from fullpass.components.evaluation.measure.slice_accumulator import SliceAccumulator
 from fullpass.components.evaluation.measure.slice_states import SliceState
 from fullpass.components.ingest.writing.encode import encode_rows, examples_as_bytes
-from fullpass.components.watch.came_in import DAY_HOURS, HOUR
+from fullpass.components.serving_log.columns import LABEL, SCORES
+from fullpass.components.watch.came_in import DAY_HOURS, HOUR, answered_by
 from fullpass.components.watch.log_rows import LogBatch
 from fullpass.components.watch.recomputed import HourlySample, Recomputed, recomputed
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID
@@ -55,12 +56,15 @@ class WentOut:
     Attributes:
         labelled: Metrics per version and day.
         again: Logged answers beside those of the exported version, per version and day.
+        shadow: The answers of a challenger beside them, of the same rows: the weighed sums of rows, of other classes,
+            and of the distances of the scores, float64 [3].
         delays: Labels by delay, per version and day.
     """
 
     labelled: dict[DayKey, SliceState] = field(default_factory=dict)
     delays: dict[DayKey, Delays] = field(default_factory=dict)
     again: dict[DayKey, Recomputed] = field(default_factory=dict)
+    shadow: dict[DayKey, np.ndarray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -72,11 +76,18 @@ class ScoringPlan:
         slices: Type of each raw column that slices use.
         tolerance: Difference of a score that counts as none; 0: the log lacks columns, or nothing asks, so that no
             answer is computed again.
+        challenger: The folder of a model that scores the same rows; "" if there is none.
     """
 
     export: str
     slices: Mapping[str, str]
     tolerance: float = 0.0
+    challenger: str = ""
+
+    @property
+    def exports(self) -> tuple[str, ...]:
+        """The models that score a row."""
+        return (self.export, self.challenger) if self.challenger else (self.export,)
 
 
 class WentOutSums:
@@ -95,22 +106,27 @@ class WentOutSums:
     def _add_day(self, key: DayKey, batch: LogBatch) -> None:
         plan = self._plans[batch.version]
         compares = plan.tolerance > 0 and batch.scores is not None
-        wanted = batch.labelled | self._sample.of(batch) if compares else batch.labelled
+        samples = compares or plan.challenger
+        wanted = batch.labelled | self._sample.of(batch) if samples else batch.labelled
         if not wanted.any():
             return
         found, batch = self.found, batch.chosen(wanted)
         scored = _score(plan, batch)
-        [own] = scored.models
+        own, *others = scored.models
         again = own.scores.reshape(len(own.scores), -1)
         logged = batch.scores is not None and batch.scores.shape == again.shape
         served = _as_logged(own, batch) if logged else own
         if compares:
             found.again[key] = found.again.get(key, Recomputed()).join(recomputed(batch, again, plan.tolerance))
-        known = own.weights > 0
+        for other in others:
+            found.shadow[key] = found.shadow.get(key, 0.0) + _apart(served, other, 1 / batch.rates)
+        known = np.all([batch.labelled, *(one.weights > 0 for one in scored.models)], axis=0)
         if known.any():
-            chosen = replace(served, weights=served.weights / batch.rates).chosen(known)
+            weights = served.weights / batch.rates
+            models = [replace(one, weights=weights).chosen(known) for one in (served, *others)]
+            chosen = models[0]
             columns = {n: replace(column, codes=column.codes[known]) for n, column in scored.columns.items()}
-            rows = ScoredRows(batch.row_ids[known], np.full(int(known.sum()), key[1]), columns, (chosen,))
+            rows = ScoredRows(batch.row_ids[known], np.full(int(known.sum()), key[1]), columns, tuple(models))
             state = found.labelled.get(key) or self._accumulator.start()
             found.labelled[key] = self._accumulator.add(state, rows)
             late = (batch.known_at - batch.times)[known] // DAY
@@ -123,7 +139,7 @@ def _score(plan: ScoringPlan, batch: LogBatch) -> ScoredRows:
 
     from fullpass.components.evaluation.measure.score_rows import scorer_of
 
-    scorer = scorer_of((plan.export,), tuple(plan.slices.items()))
+    scorer = scorer_of(plan.exports, tuple(plan.slices.items()))
     numbers = pa.array(np.arange(len(batch.times)))
     records = examples_as_bytes(encode_rows({**batch.arrays, RAW_ROW_ID: numbers}))
     return scorer(tf.constant(records))
@@ -136,6 +152,16 @@ def _as_logged(own: Scored, batch: LogBatch) -> Scored:
     if positive is not None and batch.answers is not None:
         positive = np.asarray(pc.equal(batch.answers, own.classes[1]).fill_null(False))
     return replace(own, scores=scores[:, 0] if own.scores.ndim == 1 else scores, positive=positive)
+
+
+def _apart(served: Scored, other: Scored, weights: np.ndarray) -> np.ndarray:
+    """Returns the weighed sums of rows, of other classes, and of the distances of the (highest) scores."""
+    one, two = answered_by(served), answered_by(other)
+    distance = np.abs(np.asarray(one[SCORES.name]) - np.asarray(two[SCORES.name])).astype(np.float64)
+    classes = np.zeros(len(weights))
+    if LABEL.name in one and LABEL.name in two:
+        classes = np.asarray(pc.not_equal(one[LABEL.name], two[LABEL.name])).astype(np.float64)
+    return np.array([weights.sum(), weights @ classes, weights @ distance])
 
 
 def _told(rows: Scored) -> np.ndarray:
@@ -155,6 +181,8 @@ def out_together(parts: Iterable[WentOut], accumulator: SliceAccumulator) -> Wen
             states.setdefault(key, []).append(state)
         for key, delays in part.delays.items():
             whole.delays[key] = whole.delays[key].join(delays) if key in whole.delays else delays
+        for key, shadow in part.shadow.items():
+            whole.shadow[key] = whole.shadow.get(key, 0.0) + shadow
         for key, again in part.again.items():
             whole.again[key] = whole.again.get(key, Recomputed()).join(again)
     whole.labelled = {key: accumulator.merge(of) if len(of) > 1 else of[0] for key, of in states.items()}

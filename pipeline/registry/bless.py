@@ -6,7 +6,7 @@ cases.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -41,18 +41,27 @@ _DONE = (proto.Execution.COMPLETE, proto.Execution.CACHED)
 Artifacts = Mapping[str, Sequence[types.Artifact]]
 
 
-def bless(loaded: Loaded, root: Path, *, model: str | None, force: bool, why: str) -> str:
+def bless(
+    loaded: Loaded,
+    root: Path,
+    *,
+    model: str | None,
+    force: bool,
+    why: str,
+    judge: Callable[[str], Sequence[str]] = lambda export: (),
+) -> str:
     """Blesses and pushes a model that was evaluated and refused.
 
     Args:
         model: The number at the end of the model's folder; None is the newest model that was refused.
         force: Whether to bless it. If not, the error gives the reasons of the refusal.
+        judge: Returns the reasons why an export may not take the place of the served model.
 
     Returns:
         A sentence with the person and the pushed version.
 
     Raises:
-        UserError: There is no such model, `force` or `why` is missing, or a run holds the root.
+        UserError: There is no such model, `force` or `why` is missing, `judge` gives reasons, or a run holds the root.
     """
     metadata = RootLayout(root).metadata
     if not metadata.exists():
@@ -69,6 +78,12 @@ def bless(loaded: Loaded, root: Path, *, model: str | None, force: bool, why: st
                 )
             if not why.strip():
                 raise UserError('--why is empty. Give the reason to override the thresholds: --why "...".')
+            if worse := judge(path_utils.serving_model_path(refused.model.uri)):
+                raise UserError(
+                    f"The model in {refused.model.uri} does not take the place of the served one:\n"
+                    + "\n".join(worse)
+                    + "\nTo push it anyway, remove not_worse_than: served from watch.live."
+                )
             return refused.bless(root, by=user_and_host(), why=why.strip())
 
 

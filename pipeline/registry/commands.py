@@ -21,7 +21,6 @@ from fullpass.components.ingest.readers.crashes import continue_in_fork
 from fullpass.components.pages.notebook_html import ShownPage
 from fullpass.components.predict.input_source import AS_TRAINED
 from fullpass.pipeline import options
-from fullpass.pipeline.authoring.checks.check import load_checked
 from fullpass.pipeline.authoring.loading.load import YAML_ENDINGS, load
 from fullpass.pipeline.printing import console, print_data, print_text, simple_table
 from fullpass.pipeline.record import list_runs
@@ -39,24 +38,6 @@ _Named = Annotated[
     Path, Option("--file", "-f", metavar="FILE|DIR", help="The YAML, or folder of models, of ids and numbers.")
 ]
 _Page = Annotated[Path | None, Option(metavar="FILE", help="Also write an HTML page.")]
-
-
-def bless(
-    file: options.File = options.USUAL,
-    model: Annotated[
-        str | None, Option(help="Number at the end of the model's folder; by default the newest that was refused.")
-    ] = None,
-    force: Annotated[bool, Option("--force", help="Bless and push it although the Evaluator refused it.")] = False,
-    why: Annotated[str, Option(help="The reason to override the thresholds; it is recorded.")] = "",
-    root: options.Root = None,
-) -> None:
-    """Push a model that was not blessed, and record who did so, why and when."""
-    with noise_to(Path(os.devnull)), large_imports():
-        from fullpass.pipeline.registry.bless import bless as bless_model
-
-    loaded = load_checked(file, runs_here=False)
-    print_text(bless_model(loaded, pipeline_root(loaded, root), model=model, force=force, why=why))
-    write_pages_of(served_folder(loaded))
 
 
 def refresh(

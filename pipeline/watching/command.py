@@ -1,7 +1,9 @@
-"""The command `fullpass watch`."""
+"""The command `fullpass watch`, and `fullpass bless`, which asks it whether a model is worse than the served one."""
 
 import os
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,9 +13,13 @@ from typer import Option
 from fullpass.base.errors import UsageError
 from fullpass.base.json_text import to_json_text
 from fullpass.components.ingest.readers.crashes import continue_in_fork
+from fullpass.components.push.push import served_version
 from fullpass.pipeline import options
 from fullpass.pipeline.authoring.checks.check import load_checked
-from fullpass.pipeline.printing import console, print_data
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.printing import console, print_data, print_text
+from fullpass.pipeline.registry.root_page import write_pages_of
+from fullpass.pipeline.root.layout import pipeline_root, served_folder
 from fullpass.pipeline.startup import large_imports, noise_to, without_keras
 
 
@@ -23,6 +29,10 @@ def watch(
         str | None,
         Option(metavar="TIME", help="Watch as of this time, UTC: 2026-01-21 or 2026-01-21T06:00.", show_default="now"),
     ] = None,
+    challenger: Annotated[
+        str,
+        Option(metavar="RUN|VERSION", help="Score the same requests with this model, and compare it.", show_default=""),
+    ] = "",
     root: options.Root = None,
     as_json: options.Json = False,
 ) -> None:
@@ -34,7 +44,7 @@ def watch(
         from fullpass.pipeline.watching import record, shown
         from fullpass.pipeline.watching.watch import watch as watch_model
 
-        report = watch_model(loaded, root=root, at=_moment(at))
+        report = watch_model(loaded, root=root, at=_moment(at), challenger=challenger)
     if as_json:
         print_data(to_json_text(record.record_of(report), indent=2))
     else:
@@ -50,3 +60,34 @@ def _moment(text: str | None) -> datetime:
     except ValueError:
         raise UsageError(f'--at "{text}" is no time. Give it as 2026-01-21 or 2026-01-21T06:00, in UTC.') from None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def bless(
+    file: options.File = options.USUAL,
+    model: Annotated[
+        str | None, Option(help="Number at the end of the model's folder; by default the newest that was refused.")
+    ] = None,
+    force: Annotated[bool, Option("--force", help="Bless and push it although the Evaluator refused it.")] = False,
+    why: Annotated[str, Option(help="The reason to override the thresholds; it is recorded.")] = "",
+    root: options.Root = None,
+) -> None:
+    """Push a model that was not blessed, and record who did so, why and when."""
+    with noise_to(Path(os.devnull)), large_imports():
+        from fullpass.pipeline.registry.bless import bless as bless_model
+
+    loaded = load_checked(file, runs_here=False)
+    judge = partial(_worse_than_served, loaded, root)
+    print_text(bless_model(loaded, pipeline_root(loaded, root), model=model, force=force, why=why, judge=judge))
+    write_pages_of(served_folder(loaded))
+
+
+def _worse_than_served(loaded: Loaded, root: Path | None, export: str) -> Sequence[str]:
+    """Returns why a model may not take the place of the served one, by `not_worse_than: served` of `watch.live`."""
+    asked = any(bounds.not_worse_than == "served" for bounds in loaded.config.watch.live.values())
+    if not asked or served_version(served_folder(loaded)) is None:
+        return ()
+    from fullpass.pipeline.watching.watch import watch as watch_model
+
+    report = watch_model(loaded, root=root, challenger=export)
+    shadow = next((one.shadow for one in report.versions if one.served), None)
+    return ["the log has no answered request to the served version"] if shadow is None else shadow.missed

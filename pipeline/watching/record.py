@@ -17,6 +17,7 @@ from fullpass.pipeline.record.history import RunHistory
 from fullpass.pipeline.record.notifications import Payload, notify
 from fullpass.pipeline.registry.root_page import write_page_after_run
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
+from fullpass.pipeline.watching.challenger import shadow_json
 from fullpass.pipeline.watching.shown import page_of
 from fullpass.pipeline.watching.watch import VersionReport, WatchReport
 
@@ -48,6 +49,7 @@ def _version(one: VersionReport) -> dict[str, Any]:
             for h in one.traffic.hours
         ],
         "days": [_day(day) for day in one.traffic.days],
+        "challenger": shadow_json(one.shadow),
         "live": {name: live[name] for name in live if name != "findings"},
     }
 

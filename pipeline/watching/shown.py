@@ -42,12 +42,18 @@ def shown(report: WatchReport) -> RenderableType:
         parts.append(Text(f"Version {one.number}{served}:"))
         columns, rows = _days(one)
         parts.append(simple_table(columns, rows, right=columns[1:]))
-        parts += [Text(f"- {note}") for note in (*one.notes, *one.live.notes)]
+        parts += [Text(f"- {note}") for note in _notes(one)]
     if not report.versions:
         parts.append(Text("The log has no request to a pushed version."))
     parts += [Text(f"- {note}") for note in (*report.notes, *_bad(report))]
     parts += [Text(finding.words) for finding in report.findings] or [Text("No change is beyond its limit.")]
     return Group(*parts)
+
+
+def _notes(one: VersionReport) -> Iterator[str]:
+    yield from (*one.notes, *one.live.notes)
+    if one.shadow is not None:
+        yield from one.shadow.words
 
 
 def _bad(report: WatchReport) -> Iterator[str]:
@@ -74,7 +80,7 @@ def _section(one: VersionReport, report: WatchReport, config: PipelineConfig) ->
     return {
         "number": one.number,
         "served": one.served,
-        "notes": [*one.notes, *one.live.notes],
+        "notes": [*_notes(one)],
         "charts": [*_charts(one, report), *_live_charts(one, report, config)],
         "metrics": one.live.judged,
         "over": f"Labelled rows of {judged[0]} to {judged[1]}" if judged else "",

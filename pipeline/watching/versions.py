@@ -45,11 +45,7 @@ class WatchedVersion:
     @cached_property
     def columns(self) -> LoggedColumns:
         """Its columns, as requests have them and the log holds them, and those that only training has."""
-        preprocessing = self.config.preprocessing_config
-        every, requested = raw_columns(preprocessing), request_columns(preprocessing)
-        late = {name: column for name, column in every.items() if name not in requested and column.is_single}
-        logged = {name: column for name, column in requested.items() if name not in self.config.data.personal}
-        return LoggedColumns(logged, late)
+        return columns_in_log(self.config)
 
     @property
     def is_logged(self) -> bool:
@@ -135,6 +131,13 @@ class WatchedVersion:
         sketches = Sketches(SeriesSource(mine, columns, {}))
         sketches.add(answered_by(scored), len(scored.scores))
         return merge_parts(self.number, "", "answers", sketches.rows, [sketches.distributions()])
+
+
+def columns_in_log(config: PipelineConfig) -> LoggedColumns:
+    """Returns the columns of a model, as the log holds them, and those that only training has."""
+    every, requested = raw_columns(config.preprocessing_config), request_columns(config.preprocessing_config)
+    late = {name: column for name, column in every.items() if name not in requested and column.is_single}
+    return LoggedColumns({n: one for n, one in requested.items() if n not in config.data.personal}, late)
 
 
 def pushed_versions(file: Path, target: Path, layout: RootLayout) -> tuple[list[WatchedVersion], int]:

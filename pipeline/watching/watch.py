@@ -10,8 +10,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+
 from fullpass.base.errors import UserError
 from fullpass.components.data_gate.config import Policy
+from fullpass.components.evaluation.measure.measure_rows import measured_of
 from fullpass.components.evaluation.measure.measured_metrics import ALWAYS_MEASURED
 from fullpass.components.evaluation.measure.slice_accumulator import SliceAccumulator
 from fullpass.components.ingest.joins.build_index import build_index
@@ -31,9 +34,11 @@ from fullpass.components.watch.log_rows import LogReader
 from fullpass.components.watch.recomputed import Recomputed, judge_recomputed
 from fullpass.components.watch.skew import RowsOfTraining, judge_skew, rows_before
 from fullpass.components.watch.watch_files import Watched, WatchFiles
-from fullpass.components.watch.went_out import ScoringPlan, days_of
+from fullpass.components.watch.went_out import ScoringPlan, WentOut, days_of
 from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.registry.compared_model import ComparedModel, find_model
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root, served_folder
+from fullpass.pipeline.watching.challenger import ShadowReport, shadow_report, with_challenger
 from fullpass.pipeline.watching.versions import WatchedVersion, pushed_versions, sliced_columns
 from fullpass.preprocessing.columns.raw_columns import RawColumn, date_formats
 
@@ -44,7 +49,12 @@ _DATED = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 @dataclass(frozen=True)
 class VersionReport:
-    """What was found about one version. others: findings about answers that were computed again."""
+    """What was found about one version.
+
+    others: findings about skew and answers that were computed again.
+
+    shadow: The comparison with a challenger, if there is one and rows are scored.
+    """
 
     number: int
     served: bool
@@ -52,6 +62,7 @@ class VersionReport:
     live: Live
     notes: Sequence[str] = ()
     others: Sequence[WatchFinding] = ()
+    shadow: ShadowReport | None = None
 
 
 @dataclass(frozen=True)
@@ -120,11 +131,12 @@ def serving_log_of(loaded: Loaded) -> ServingLogConfig:
     return loaded.config.serving_log
 
 
-def watch(loaded: Loaded, *, root: Path | None = None, at: datetime | None = None) -> WatchReport:
+def watch(loaded: Loaded, *, root: Path | None = None, at: datetime | None = None, challenger: str = "") -> WatchReport:
     """Reads the log up to a time, and judges it.
 
     Args:
         at: The time of the watch; by default now.
+        challenger: A model that scores the same rows, as `find_model` takes it; "" for none.
 
     Raises:
         UserError: There is no log, or no model is served.
@@ -132,8 +144,9 @@ def watch(loaded: Loaded, *, root: Path | None = None, at: datetime | None = Non
     log, at = serving_log_of(loaded), at or datetime.now(UTC)
     layout = RootLayout(pipeline_root(loaded, root))
     versions, served = pushed_versions(loaded.file, served_folder(loaded), layout)
+    shadow = find_model(challenger, loaded.file) if challenger else None
     with TemporaryDirectory() as folder:
-        return _Watch(loaded, log, versions, served, at, folder).report()
+        return _Watch(loaded, log, versions, served, at, folder, shadow).report()
 
 
 class _Watch:
@@ -147,7 +160,12 @@ class _Watch:
         served: int,
         at: datetime,
         folder: str,
+        challenger: ComparedModel | None,
     ):
+        self._challenger = challenger
+        self._columns = {
+            one.number: with_challenger(one.columns, challenger) if challenger else one.columns for one in versions
+        }
         self._loaded, self._log, self._config = loaded, log, loaded.config.watch
         self._versions, self._served, self._at, self._folder = versions, served, at, folder
         self._notes: list[str] = []
@@ -157,7 +175,7 @@ class _Watch:
         evaluation = self._loaded.config.evaluation
         names = dict.fromkeys((ALWAYS_MEASURED, *evaluation.measured, *self._config.live))
         slices = sliced_columns(self._versions, evaluation.slices)
-        self._accumulator = SliceAccumulator(tuple(names), tuple(slices), None, 1)
+        self._accumulator = SliceAccumulator(tuple(names), tuple(slices), None, 2 if self._challenger else 1)
         watched = self._read().watch()
         by_number = {one.number: one for one in self._versions}
         found = sorted({version for version, _, _ in watched.hours}, reverse=True)
@@ -183,7 +201,7 @@ class _Watch:
         labels = self._labels()
         reader = LogReader(
             self._log,
-            {one.number: one.columns for one in self._versions},
+            self._columns,
             self._served,
             until - self._config.days * DAY_HOURS * HOUR,
             until,
@@ -196,6 +214,7 @@ class _Watch:
                 str(one.export),
                 {name: one.model.columns[name].type for name in sorted(sliced)},
                 self._config.answers.tolerance if one.is_logged and self._config.answers.policy != "ignore" else 0.0,
+                str(self._challenger.export) if self._challenger else "",
             )
             for one in self._versions
         }
@@ -255,7 +274,7 @@ class _Watch:
         with _noted(self._notes), of_join(LABELS):
             files = tuple(find_inputs(table.source, self._loaded.resolve))
             present = {*(columns_of_file(files[0], table.source) or ())}
-            late = {name: one for version in self._versions for name, one in version.columns.late.items()}
+            late = {name: one for of in self._columns.values() for name, one in of.late.items()}
             columns = [column for name, column in late.items() if name in present]
             columns += [RawColumn(table.at, "string")] if table.at is not None else []
             named = [RawColumn(**{**vars(column), "name": f"{LABELS}.{column.name}"}) for column in columns]
@@ -287,7 +306,26 @@ class _Watch:
         others = judge_recomputed(again, version.number, self._config.answers)
         if watched.skew:
             others += judge_skew(watched.skew, version.number, self._config.skew, self._rows_before())
-        return VersionReport(version.number, version.number == self._served, traffic, live.judge(), notes, others)
+        return VersionReport(
+            version.number,
+            version.number == self._served,
+            traffic,
+            live.judge(),
+            notes,
+            others,
+            self._shadow(version, watched.out),
+        )
+
+    def _shadow(self, version: WatchedVersion, out: WentOut) -> ShadowReport | None:
+        sums = [of for _, of in days_of(out.shadow, version.number)]
+        if not sums or self._challenger is None:
+            return None
+        states = [state for _, state in days_of(out.labelled, version.number)]
+        labelled = measured_of(self._accumulator, self._accumulator.merge(states))[0] if states else None
+        has_classes = version.config.label.task in ("binary", "multiclass")
+        return shadow_report(
+            self._challenger.name, np.sum(sums, axis=0), labelled, self._config, has_classes=has_classes
+        )
 
     def _again_words(self, version: WatchedVersion, again: Mapping[int, Recomputed]) -> str:
         if not version.is_logged:

@@ -108,6 +108,30 @@ def test_a_blessing_needs_a_reason_and_a_free_root(owner):
     assert owner.state() == before
 
 
+def test_a_model_that_is_worse_on_live_rows_does_not_take_the_place_of_the_served_one(owner):
+    before, asked = owner.state(), []
+
+    def judge(export):
+        asked.append(export)
+        return ["auc is 0.6, the served model has 0.8"]
+
+    with pytest.raises(UserError, match=r"does not take the place of the served one:\nauc is 0\.6.*\nTo push it"):
+        bless(owner.loaded, owner.root, model=None, force=True, why="late", judge=judge)
+    assert asked == [f"{owner.root}/Make/model/{owner.models()[0.7]}/Format-Serving"] and owner.state() == before
+
+
+def test_the_command_asks_the_watch_for_live_rows(owner):
+    (owner.folder / "trips.csv").write_text("fare,good\n1,0\n")
+    watched = """
+serving_log: {source: {format: jsonl, path: "log/*"}}
+watch: {live: {auc: {not_worse_than: served}}}
+"""
+    (owner.folder / "pipeline.yaml").write_text(YAML + watched)
+    command = [Path(sys.executable).parent / "fullpass", "bless", "--force", "--why", "late"]
+    said = subprocess.run(command, cwd=owner.folder, capture_output=True, text=True, check=False)
+    assert said.returncode == 1 and "the YAML that the served model was trained by was not recorded" in said.stderr
+
+
 def test_the_model_is_pushed_with_who_when_why_and_the_reasons(owner):
     first = owner.served()
     said = owner.bless()
