@@ -101,6 +101,7 @@ def build_training(
         rate=rate,
         blend=_blend_of(network.inputs, training.seed),
         declared=training.loss,
+        clip_norm=training.clip_norm,
         fine_tuned=_fine_tuned_of(network, updates // training.max_epochs, strategy),
     )
     return BuiltTraining(network, steps, xla or needs_fixed_shapes(strategy), policy, weight_origins)

@@ -110,7 +110,7 @@ def make_optimizer(config: TrainingConfig, rate: WarmupDecay, policy: str = "flo
         "ftrl": (keras.optimizers.Ftrl, {}),
     }
     make, own = choices[config.optimizer]
-    optimizer = make(learning_rate=rate, global_clipnorm=config.clip_norm, **own)
+    optimizer = make(learning_rate=rate, **own)
     return keras.optimizers.LossScaleOptimizer(optimizer) if policy == "mixed_float16" else optimizer
 
 

@@ -125,6 +125,7 @@ class Steps:
         blend: How examples of a batch are blended with one another; None does not blend them.
         fine_tuned: The variables of fine-tuned networks, by id.
         declared: The key `training.loss`, whose function is `loss`.
+        clip_norm: The largest global norm of the gradient of an update; None for any.
     """
 
     model: keras.Model
@@ -138,6 +139,7 @@ class Steps:
     blend: Blend | None = None
     fine_tuned: Mapping[int, FineTunedVariable] = field(default_factory=dict)
     declared: LossConfig = AUTO
+    clip_norm: float | None = None
 
     @property
     def monitor(self) -> str:
@@ -160,6 +162,8 @@ class Steps:
             if self.blend is not None:
                 features, targets = self.blend(features, label, weight, self.optimizer.iterations)
             data, found = gradients(features, targets, weight, mass)
+            if self.clip_norm is not None:
+                found = self._clipped(found, self.clip_norm)
             with self._scaled_update():
                 # The optimizer adds up the gradients of all replicas.
                 self.optimizer.apply(found, self.model.trainable_variables)
@@ -221,6 +225,15 @@ class Steps:
         found = tape.gradient(target, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         # For a sparse gradient, Keras' optimizers would sum the squares of an id's parts instead of squaring their sum.
         return data, [tf.convert_to_tensor(gradient) for gradient in found]
+
+    def _clipped(self, gradients: list[Any], most: float) -> list[Any]:
+        """Returns one device's share of the gradient, scaled so that the whole gradient has at most a norm.
+
+        Keras' optimizers limit the share of each device instead.
+        """
+        whole = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, gradients)
+        norm, scaled = tf.linalg.global_norm(whole), self.optimizer.scale_loss(tf.constant(most))
+        return [gradient * tf.cast(scaled / tf.maximum(norm, scaled), gradient.dtype) for gradient in gradients]
 
     @contextmanager
     def _scaled_update(self) -> Iterator[None]:

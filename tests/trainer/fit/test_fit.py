@@ -56,14 +56,16 @@ def fit(
     accumulate=1,
     xla=False,
     rate=None,
+    clip_norm=None,
     **options,
 ):
     optimizer = optimizer or keras.optimizers.SGD(0.5)
     optimizer.build(model.trainable_variables)
     calls = {"report": lambda *_: None, "on_epoch": lambda *_: None} | options
     steps = Steps(
-        model, optimizer, loss_of(task), task, strategy or tf.distribute.get_strategy(), accumulate, xla, rate
-    )
+        model, optimizer, loss_of(task), task, strategy or tf.distribute.get_strategy(), accumulate, xla, rate,
+        clip_norm=clip_norm,
+    )  # fmt: skip
     return Fit(steps=steps, epochs=epochs, early_stopping=early_stopping, **calls).run(train, evaluation)
 
 
@@ -92,6 +94,20 @@ def test_an_update_is_the_gradient_of_the_weighted_mean_and_the_penalty(size, pe
     for first in range(0, ROWS, size):
         part = slice(first, first + size)
         theta -= 0.5 * (gradient(theta, x[part], y[part], w[part]) + 2 * penalty * np.array([*theta[:3], 0]))
+    np.testing.assert_allclose(np.concatenate([model.get_weights()[0][:, 0], model.get_weights()[1]]), theta, atol=1e-5)
+
+
+def test_a_gradient_longer_than_the_norm_is_shortened_to_it():
+    x, y, w = data()
+    model = linear_model()
+    lengths, theta = [], np.zeros(4)
+    for first in range(0, ROWS, 20):
+        part = slice(first, first + 20)
+        found = gradient(theta, x[part], y[part], w[part])
+        lengths.append(np.linalg.norm(found))
+        theta -= 0.5 * found * min(1.0, 0.4 / lengths[-1])
+    assert min(lengths) < 0.4 < max(lengths)
+    fit(model, batches(x, y, w, 20), batches(x, y, w, ROWS), clip_norm=0.4)
     np.testing.assert_allclose(np.concatenate([model.get_weights()[0][:, 0], model.get_weights()[1]]), theta, atol=1e-5)
 
 

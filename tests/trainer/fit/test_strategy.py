@@ -111,7 +111,7 @@ def start(
 ) -> warm_process.Process:
     folder.mkdir()
     # Replicas draw different masks. Without masks, the same rows give the same updates.
-    fixed = {"epochs": 3, "learning_rate": 0.01, "batch_size": 100, "mask_rate": 0.0}
+    fixed = {"epochs": 3, "learning_rate": 0.01, "batch_size": 100, "mask_rate": 0.0, "clip_norm": 0.01}
     training = fixed | {"distribution": how} | training
     args = planted("binary").of("x", "tags").fn_args(folder, model="linear", training=training)
     (folder / "args").write_bytes(pickle.dumps(args))
