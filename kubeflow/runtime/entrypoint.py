@@ -27,6 +27,7 @@ from fullpass.kubeflow.runtime import termination
 from fullpass.kubeflow.runtime.executor_input import (
     ArtifactCopy,
     ExecutorInput,
+    clear_addresses,
     container_arguments,
     from_arguments,
     write_absent,
@@ -36,6 +37,8 @@ from fullpass.pipeline.startup import blocked_imports, import_frameworks, set_en
 
 COMMIT_VARIABLE = "FULLPASS_COMMIT"
 """Environment variable: commit of the files in the image under `folder`, which have no Git history there."""
+INDEX = "JOB_COMPLETION_INDEX"
+"""Environment variable: the index of a pod of several that run one node (set by Kubernetes)."""
 _CASTS = {"str": str, "int": int, "float": float, "bool": bool}
 
 Inputs = Mapping[str, Sequence[ArtifactCopy]]
@@ -233,6 +236,8 @@ class _Node:
                 # An earlier attempt in this container may have left a part of its output.
                 shutil.rmtree(copy.path, ignore_errors=True)
                 copy.path.mkdir(parents=True)
+        elif INDEX not in os.environ:  # before several workers start, their launcher does it
+            clear_addresses(self.outputs.values())
         for name in self.plan["windows"]:
             inputs[name] = self._open_spans(inputs[name][0])
         return inputs

@@ -4,7 +4,7 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -103,6 +103,16 @@ def from_arguments(arguments: argparse.Namespace) -> ExecutorInput:
     """
     task = parse_message(arguments.executor_input, name_values(arguments.input), name_values(arguments.output))
     return replace(task, parameters={**task.parameters, **arguments.constants})
+
+
+def clear_addresses(copies: Iterable[ArtifactCopy]) -> None:
+    """Empties outputs in the object store: a retried task gets the addresses of the attempt before it."""
+    import tensorflow as tf  # late: other containers have none
+
+    for copy in copies:
+        if tf.io.gfile.isdir(copy.uri):
+            tf.io.gfile.rmtree(copy.uri)
+            tf.io.gfile.makedirs(copy.uri)
 
 
 def write_absent(copy: ArtifactCopy) -> None:

@@ -8,11 +8,12 @@ import os
 from collections.abc import Mapping
 
 from fullpass.kubeflow.runtime import entrypoint
+from fullpass.kubeflow.runtime.entrypoint import INDEX
 from fullpass.kubeflow.runtime.executor_input import ExecutorInput
 from fullpass.trainer.fit.worker_cluster import VARIABLE
 
-JOB, WORKERS, PORT, INDEX = "FULLPASS_JOB", "FULLPASS_WORKERS", "FULLPASS_PORT", "JOB_COMPLETION_INDEX"
-"""Variables of a pod: name of the Job, number of its pods, their port, and the index of the pod (set by Kubernetes)."""
+JOB, WORKERS, PORT = "FULLPASS_JOB", "FULLPASS_WORKERS", "FULLPASS_PORT"
+"""Variables of a pod, beside its index: name of the Job, number of its pods, their port."""
 _OUTPUT = ".answer.json"
 
 

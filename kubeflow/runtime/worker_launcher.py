@@ -30,7 +30,7 @@ from fullpass.base.files import write_atomically
 from fullpass.kubeflow.config import NodeConfig, Workers, seconds
 from fullpass.kubeflow.protocol import FACTS_VARIABLE, OUTCOMES_VARIABLE, Json
 from fullpass.kubeflow.runtime import termination
-from fullpass.kubeflow.runtime.executor_input import ExecutorInput, container_arguments, from_arguments
+from fullpass.kubeflow.runtime.executor_input import ExecutorInput, clear_addresses, container_arguments, from_arguments
 from fullpass.kubeflow.runtime.worker_entrypoint import JOB, PORT, WORKERS, output_address
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -96,6 +96,7 @@ def run_as_job(
         pull_policy=settings["pull_policy"],
         service_account=account,
     )
+    clear_addresses(task.outputs.values())
     with Job(client, namespace, name).started(service, job) as started:
         logging.info("job %s: %d workers", name, job["spec"]["completions"])
         started.wait(poll)

@@ -280,6 +280,19 @@ def test_what_an_earlier_attempt_left_in_an_output_is_gone(node, tmp_path):
     assert not left.exists() and (left.parent / "file").read_text() == "x"
 
 
+@pytest.mark.parametrize(("worker", "files"), [(False, {"file"}), (True, {"file", "left"})])
+def test_a_retried_task_empties_its_addresses_unless_it_is_one_of_several_workers(
+    node, tmp_path, monkeypatch, worker, files
+):
+    left = tmp_path / "store" / "model" / "left"
+    left.parent.mkdir(parents=True)
+    left.touch()
+    if worker:
+        monkeypatch.setenv("JOB_COMPLETION_INDEX", "0")
+    node(artifacts="direct", root=str(left.parents[1]))
+    assert {file.name for file in left.parent.iterdir()} == files
+
+
 def test_the_signal_to_stop_runs_what_cleans_up(tmp_path):
     code = f"""
         try:

@@ -178,7 +178,10 @@ def trained(tmp_path, monkeypatch):
 
 
 @pytest.mark.integration
-def test_a_job_does_the_work_of_a_node_and_leaves_nothing_behind(trained):
+def test_a_job_does_the_work_of_a_node_and_leaves_nothing_behind(trained, tmp_path):
+    left = tmp_path / "store" / "taxi" / "run-7" / "trainer" / "salt" / "model" / "left"  # by an earlier attempt
+    left.parent.mkdir(parents=True)
+    left.touch()
     answer, server, store = trained()
     [model] = answer["artifacts"]["model"]["artifacts"]
     assert model["uri"] == f"{store}/model" and model["metadata"] == {"by": 0, "run": "run-7"}
