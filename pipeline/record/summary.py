@@ -40,7 +40,7 @@ def _tables(facts: RunFacts, verdict: Verdict | None) -> RenderableType:
         parts.append(trials_table(facts.trials))
     if verdict is not None:
         parts += [_metrics(verdict), *(Text(f"  {note}") for note in verdict.notes)]
-    return Group(*parts, _times(facts))
+    return Group(*parts)
 
 
 def _lines(facts: RunFacts) -> Iterator[tuple[str, str]]:
@@ -78,6 +78,7 @@ def _lines(facts: RunFacts) -> Iterator[tuple[str, str]]:
     if facts.latency_ms is not None:
         yield "serving", f"answered in a fresh process with TensorFlow alone, {facts.latency_ms:.2f} ms a row"
     yield "report", facts.report or ""
+    yield "time", f"{facts.seconds:.1f} s, nodes side by side" if facts.seconds is not None else ""
 
 
 def _overlaps(facts: RunFacts) -> Iterator[str]:
@@ -165,13 +166,6 @@ def _on_slices(verdict: Verdict) -> Iterator[Measured]:
         counted = "1 slice" if len(judged) == 1 else f"worst of {len(judged)} slices"
         for name, m in missed[:_SHOWN] or [(f"{metric}, {counted}", judged[0][1])]:
             yield replace(m, metric=f"{name}, newest span" if newest else name)
-
-
-def _times(facts: RunFacts) -> Table:
-    rows = [(n, node["status"], f"{node['seconds']:.1f}" if node["seconds"] else "") for n, node in facts.nodes.items()]
-    table = simple_table(("node", "outcome", "seconds"), rows, title="Time per node", right=("seconds",))
-    table.add_row("all, side by side", "", f"{facts.seconds:.1f}", style="bold")
-    return table
 
 
 def _verdict_line(facts: RunFacts) -> Text:

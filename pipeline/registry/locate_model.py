@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.text import Text
 from rich.tree import Tree
 
-from fullpass.base.errors import UserError, listed
+from fullpass.base.errors import UsageError, UserError, did_you_mean, listed
 from fullpass.base.json_text import parse_fields
 from fullpass.components.data_gate.gate_verdict import JudgedSpan
 from fullpass.components.push import push
@@ -83,6 +83,10 @@ def pushed_to(target: Path) -> Path:
     """
     if target.is_dir():
         return target
+    if target.suffix not in YAML_ENDINGS and not target.exists():
+        near = target.parent.iterdir() if target.parent.is_dir() else ()
+        hint = did_you_mean(target.name, [one.name for one in near if one.is_dir() or one.suffix in YAML_ENDINGS])
+        raise UsageError(f"{target}: there is no such folder. Give a folder of models, or the pipeline YAML.{hint}")
     return served_folder(load(target))
 
 

@@ -51,7 +51,7 @@ REFUSED = {
     "run.compare(17)": "Received: 17. Accepted: a model, a run, a pipeline",
     "pipeline.runs()['1999']": "no run 1999. The newest runs: ",
     "fullpass.init(trips, label='nope', output='o.yaml')": "no such column. Columns: miles, company, tipped",
-    "fullpass.open_model('nowhere')": "nowhere: no such file",
+    "fullpass.open_model('nowhere')": "nowhere: there is no such folder",
     "pipeline.rollback()": "no earlier version to go back to",
     "run.bless(why='a test')": "was blessed and pushed already",
     "run.modle": "'Run' object has no attribute 'modle'",

@@ -147,10 +147,6 @@ def main() -> None:
         shutil.copy(REPOSITORY / "examples" / "taxi" / "pipeline.yaml", yaml)
         output = run_in_terminal([*fullpass, "run", str(yaml)]).replace(folder, "~/taxi")
         lines = final_screen(output)
-        # The table of times repeats the times shown beside the nodes, so it is removed.
-        first = next(i for i, line in enumerate(lines) if "Time per node" in line)
-        last = next(i for i, line in enumerate(lines) if "side by side" in line)
-        del lines[first : last + 2]
         while not lines[-1].strip():
             del lines[-1]
         draw_terminal(page, lines, "fullpass run pipeline.yaml", FOLDER / "run.png")

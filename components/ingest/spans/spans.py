@@ -212,7 +212,7 @@ def _existing(unit: Unit, all_spans: Sequence[int], text: str, *, default: int) 
     if number not in all_spans:
         raise SpanNotFoundError(
             f"span {described(unit, number)} is not there, and nothing was trained. Spans of data.source: "
-            f"{ranges(unit, all_spans)}. Wait for its files, or request an existing span: --span "
+            f"{ranges(unit, all_spans)}. Wait for its files, or request an existing span, such as "
             f"{label_of(unit, all_spans[-1])}."
         )
     return number

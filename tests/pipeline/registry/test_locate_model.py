@@ -75,3 +75,11 @@ def test_every_command_refuses_the_folder_of_another_pipeline(file):
     assert pushed_to(target) == target, "a folder that is named itself"
     (target / OWNER).write_text("pipeline: other\n")
     assert pushed_to(other) == target
+
+
+def test_a_folder_that_is_not_there_is_told_with_the_one_that_is_meant(file):
+    target = file.parent / "serving"
+    with pytest.raises(UserError, match=r'servin: there is no such folder\..* Did you mean "serving"\?'):
+        pushed_to(target.with_name("servin"))
+    with pytest.raises(UserError, match=r"elsewhere/serving: there is no such folder\. Give a folder of models"):
+        pushed_to(file.parent / "elsewhere" / "serving")
