@@ -4,7 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fullpass.components.accumulate import FileAccumulator, States
+import apache_beam as beam
+from apache_beam.coders import FastPrimitivesCoder
+from tfx.dsl.io import fileio
+
+from fullpass.components.accumulate import AccumulateFiles, FileAccumulator, States
 from fullpass.components.data_gate.series import SeriesSource
 from fullpass.components.evaluation.measure.slice_accumulator import SliceAccumulator
 from fullpass.components.ingest.sources.files import SourceFile
@@ -15,6 +19,7 @@ from fullpass.components.watch.went_out import ScoringPlan, WentOut, WentOutSums
 
 _FILE_BYTES = 64 << 20
 """Bytes of files that are accumulated together: a log has many small files, and an hour is sketched once for them."""
+_CODER = FastPrimitivesCoder()
 
 
 @dataclass
@@ -88,3 +93,27 @@ class WatchFiles(FileAccumulator):
         """Returns what all files hold, read in this process."""
         states = (state for path in self.ranges for _, state in self.accumulate(path, ("",)))
         return self.merge("", States(states, 1))
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files."""
+        return sum(file.size for file in self._files)
+
+    def watch_on_beam(self, args: Sequence[str], pending: str) -> Watched:
+        """Returns what all files hold, read by the workers of Beam.
+
+        Args:
+            args: Arguments of Beam.
+            pending: Folder for the states of the files, which every worker reaches.
+        """
+        found = f"{pending}/watched"
+        with beam.Pipeline(argv=list(args)) as pipeline:
+            merged = pipeline | AccumulateFiles([(path, ("",)) for path in self.ranges], self, f"{pending}/states")
+            _ = merged | "Write" >> beam.Map(_write, path=found)
+        with fileio.open(found, "rb") as file:
+            return _CODER.decode(file.read())[1]
+
+
+def _write(found: tuple[Any, Watched], path: str) -> None:
+    with fileio.open(path, "wb") as file:
+        file.write(_CODER.encode(found))

@@ -38,12 +38,14 @@ from fullpass.components.watch.went_out import ScoringPlan, WentOut, days_of
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.registry.compared_model import ComparedModel, find_model
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root, served_folder
+from fullpass.pipeline.running.beam_args import beam_args
 from fullpass.pipeline.watching.challenger import ShadowReport, shadow_report, with_challenger
 from fullpass.pipeline.watching.versions import WatchedVersion, pushed_versions, sliced_columns
 from fullpass.preprocessing.columns.raw_columns import RawColumn, date_formats
 
 _MOST_BAD = 1.0
 """Share of unusable rows of the label table: they are counted, and their requests have no label."""
+_ALONE = "--direct_num_workers=1"
 _DATED = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -145,7 +147,11 @@ def watch(loaded: Loaded, *, root: Path | None = None, at: datetime | None = Non
     layout = RootLayout(pipeline_root(loaded, root))
     versions, served = pushed_versions(loaded.file, served_folder(loaded), layout)
     shadow = find_model(challenger, loaded.file) if challenger else None
-    with TemporaryDirectory() as folder:
+    place = None
+    if loaded.config.beam.runner != "direct":  # workers on other machines reach the root
+        place = layout.watch
+        place.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=place) as folder:
         return _Watch(loaded, log, versions, served, at, folder, shadow).report()
 
 
@@ -176,7 +182,10 @@ class _Watch:
         names = dict.fromkeys((ALWAYS_MEASURED, *evaluation.measured, *self._config.live))
         slices = sliced_columns(self._versions, evaluation.slices)
         self._accumulator = SliceAccumulator(tuple(names), tuple(slices), None, 2 if self._challenger else 1)
-        watched = self._read().watch()
+        files = self._read()
+        args = beam_args(self._loaded.config.beam, data_bytes=files.size)
+        # This process is the only worker of a log that pays for no other.
+        watched = files.watch() if _ALONE in args else files.watch_on_beam(args, self._folder)
         by_number = {one.number: one for one in self._versions}
         found = sorted({version for version, _, _ in watched.hours}, reverse=True)
         reports = [self._version(by_number[one], watched) for one in found if one in by_number]

@@ -15,11 +15,14 @@ from fullpass.components.ingest.joins.build_index import build_index
 from fullpass.components.ingest.joins.tables import Tables
 from fullpass.components.ingest.readers.read_source import find_inputs
 from fullpass.components.serving.log_writer import LogOptions, RequestLog
+from fullpass.components.watch import watch_files
 from fullpass.components.watch.came_in import HOUR, watched_series
 from fullpass.components.watch.config import LABELS, LabelTable, ServingLogConfig
 from fullpass.components.watch.log_rows import LoggedColumns, LogReader
 from fullpass.components.watch.watch_files import WatchFiles
 from fullpass.components.watch.went_out import ScoringPlan
+from fullpass.pipeline.config import BeamConfig
+from fullpass.pipeline.running.beam_args import beam_args
 from fullpass.preprocessing.columns.raw_columns import RawColumn, raw_columns
 from fullpass.preprocessing.config import PreprocessingConfig
 from tests.components.ingest.readers.test_prediction_log import predicted
@@ -109,7 +112,7 @@ def _parquet(folder, lines):
     return {"format": "parquet", "path": str(folder)}
 
 
-def watched(logs, name, exported, tmp_path):
+def watched(logs, name, exported, tmp_path, read=WatchFiles.watch):
     """Returns what is found in one of the logs."""
     _, lines, how = logs
     source, names = how[name]
@@ -128,7 +131,7 @@ def watched(logs, name, exported, tmp_path):
     plan = ScoringPlan(str(exported("binary").directory), {"kind": "string"}, 1e-4)
     accumulator = SliceAccumulator(("example_count", "auc"), (("kind",),), None, 1)
     series = {7: watched_series(declared, columns, None)}
-    found = WatchFiles(find_inputs(config.source, str), reader, series, {7: plan}, accumulator).watch()
+    found = read(WatchFiles(find_inputs(config.source, str), reader, series, {7: plan}, accumulator))
     return found, accumulator
 
 
@@ -168,3 +171,27 @@ def test_another_model_shows_in_the_answers(logs, exported, tmp_path):
     [again] = watched(other, "changed", exported, tmp_path)[0].out.again.values()
     assert again.rows >= 80 and again.differing == pytest.approx(again.rows / 2, abs=15)
     assert again.largest == pytest.approx(0.25, abs=1e-6)
+
+
+def test_workers_of_beam_find_what_one_process_finds(logs, exported, tmp_path, monkeypatch):
+    """Each file is an element, and the states come together in the order of the files."""
+    folder, lines, _ = logs
+    source = tmp_path / "files"
+    source.mkdir()
+    for number in range(5):
+        (source / f"{number}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines[number::5]))
+    monkeypatch.setattr(watch_files, "_FILE_BYTES", 1)
+    several = (folder, lines, {"files": ({"format": "serving_log", "path": str(source)}, {})})
+    (tmp_path / "pending").mkdir()
+    args = beam_args(BeamConfig(workers=1), data_bytes=1)
+
+    def on_beam(files):
+        assert len(files.ranges) == 5
+        return files.watch_on_beam(args, str(tmp_path / "pending"))
+
+    one, accumulator = watched(several, "files", exported, tmp_path)
+    other, _ = watched(several, "files", exported, tmp_path, on_beam)
+    assert (other.count, other.hours, other.out.again) == (one.count, one.hours, one.out.again)
+    [mine], [theirs] = one.out.labelled.values(), other.out.labelled.values()
+    for first, second in zip(measured_of(accumulator, mine), measured_of(accumulator, theirs), strict=True):
+        assert (first.keys, first.values, first.errors) == (second.keys, second.values, second.errors)
