@@ -1,5 +1,6 @@
 """Converts a complete file of the request log from JSON lines to Parquet."""
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -34,6 +35,7 @@ def log_to_parquet(lines: Path, raw: Mapping[str, RawColumn]) -> None:
             table = table.set_column(place, column.name, bytes_of_json(table[place]))
     with pending_file(final_name(lines).with_suffix(".parquet")) as pending:
         pq.write_table(table, pending)
+        shutil.copymode(lines, pending)  # not everyone may read the requests
     lines.unlink()
 
 

@@ -20,6 +20,8 @@ class WatchFinding:
         first: The hour in which it began, `2026-01-08T07`, or the day, UTC.
         last: The last day on which it was found.
         over: Measure / limit.
+        judged: The newest day that its check could judge, if that is another than the newest day that is over: labels
+            and training rows come later than requests.
     """
 
     check: str
@@ -30,6 +32,7 @@ class WatchFinding:
     last: str
     text: str
     over: float
+    judged: str = ""
 
     @property
     def key(self) -> str:

@@ -174,8 +174,8 @@ class LiveJudge:
         labels = sum(self._delays[day].rows for day in days)
         between = " to ".join(dict.fromkeys(day_name(day) for day in (days[0], days[-1])))
         text = f"{m.missed}, on {labels:,} labels of {between}"
-        name, policy = day_name(first), self._watch.live_policy
-        return WatchFinding("live", m.metric, policy, self._version, name, day_name(days[-1]), text, 1.0)
+        name, last, policy = day_name(first), day_name(days[-1]), self._watch.live_policy
+        return WatchFinding("live", m.metric, policy, self._version, name, last, text, 1.0, judged=last)
 
     def _early(self, newest: int) -> Iterator[str]:
         """Yields a warning if labels that come as early as those of the newest judged day differ from later ones."""

@@ -53,6 +53,7 @@ class ColumnSkew:
 
     Attributes:
         first, last: The times of the first and the last row that differs, microseconds.
+        newest: The time of the last row, microseconds.
         is_date: Whether the values are dates.
     """
 
@@ -60,6 +61,7 @@ class ColumnSkew:
     differing: float = 0.0
     first: int = 0
     last: int = 0
+    newest: int = 0
     is_date: bool = False
     pairs: list[Pair] = field(default_factory=list)
 
@@ -71,6 +73,7 @@ class ColumnSkew:
             self.differing + other.differing,
             min((one.first for one in parts), default=0),
             max((one.last for one in parts), default=0),
+            max(self.newest, other.newest),
             self.is_date,
             [*self.pairs, *other.pairs][:_KEPT],
         )
@@ -138,7 +141,8 @@ class SkewSums:
         ]
         times = batch.times[rows]
         first, last = (int(times.min()), int(times.max())) if len(rows) else (0, 0)
-        return ColumnSkew(float(weights.sum()), float(weights[rows].sum()), first, last, is_date, pairs)
+        newest = int(batch.times.max())
+        return ColumnSkew(float(weights.sum()), float(weights[rows].sum()), first, last, newest, is_date, pairs)
 
 
 def _values(array: pa.Array, format: str | None) -> list[Any]:
@@ -221,7 +225,8 @@ def judge_skew(
             text = f"{column}: {share:.1%} of {one.rows:,.0f} rows differ from training by id. {kinds}. {examples}."
             first, last = label_of("hour", one.first // HOUR), day_name(one.last // HOUR // DAY_HOURS)
             over = share / max(check.max_share, 1e-3)
-            yield WatchFinding("skew", column, check.policy, version, first, last, text, over)
+            judged = day_name(one.newest // HOUR // DAY_HOURS)
+            yield WatchFinding("skew", column, check.policy, version, first, last, text, over, judged)
 
 
 def rows_before(index: JoinIndex, column: str, formats: Mapping[str, str]) -> Callable[[Sequence[Pair]], list[Any]]:

@@ -88,19 +88,11 @@ class WatchReport:
     notes: Sequence[str] = field(default_factory=list)
 
     def is_open(self, finding: WatchFinding) -> bool:
-        """Returns whether a finding holds now.
-
-        One of the requests holds if it was found on the newest day that was compared. One of labels, which are of older
-        days, holds as long as its version answers.
-        """
-        if finding.check == "live":
-            newest = max(one.traffic.hours[-1].start for one in self.versions)
-            return any(
-                one.number == finding.version and one.traffic.hours[-1].start // DAY_HOURS == newest // DAY_HOURS
-                for one in self.versions
-            )
+        """Returns whether a finding is of the newest day that its check could judge, and its version still answers."""
+        newest = {one.number: one.traffic.hours[-1].name[:10] for one in self.versions}
         compared = [one.traffic.days[-1].period.name for one in self.versions if one.traffic.days]
-        return finding.last >= max(compared, default="")
+        judged = finding.judged or max(compared, default="")
+        return finding.last >= judged and newest[finding.version] == max(newest.values())
 
     @property
     def stops(self) -> list[WatchFinding]:
@@ -299,7 +291,12 @@ class _Watch:
             if of == version.number:
                 answered[hour // DAY_HOURS] += count.rows
         traffic = judge.judge()
-        stopped = {day for one in traffic.findings if one.policy == "stop" for day in days_between(*one.days)}
+        again = dict(days_of(watched.out.again, version.number))
+        notes = tuple(filter(None, (missing, version.reference_words, self._again_words(version, again))))
+        others = judge_recomputed(again, version.number, self._config.answers)
+        if watched.skew:
+            others += judge_skew(watched.skew, version.number, self._config.skew, self._rows_before())
+        stops = [one for one in (*traffic.findings, *others) if one.policy == "stop"]
         live = LiveJudge(
             version.number,
             self._config,
@@ -308,13 +305,8 @@ class _Watch:
             version.at_eval,
             answered,
             now // DAY_HOURS,
-            stopped,
+            {day for one in stops for day in days_between(*one.days)},
         )
-        again = dict(days_of(watched.out.again, version.number))
-        notes = tuple(filter(None, (missing, version.reference_words, self._again_words(version, again))))
-        others = judge_recomputed(again, version.number, self._config.answers)
-        if watched.skew:
-            others += judge_skew(watched.skew, version.number, self._config.skew, self._rows_before())
         return VersionReport(
             version.number,
             version.number == self._served,

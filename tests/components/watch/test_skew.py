@@ -132,6 +132,7 @@ def test_a_finding_names_share_kind_examples_and_the_first_hour(found):
     assert set(findings) == {"km", "degrees", "asked", "zone", "rate", "balance"}
     km = findings["km"]
     assert (km.check, km.policy, km.version, km.first, km.last) == ("skew", "stop", 7, "2026-01-08T01", "2026-01-08")
+    assert km.judged == "2026-01-08", "the day of the newest row that training has"
     row = trained_rows()[101]
     assert f"t101: the model saw {row['km'] * 1.609344:.6g}, training has {row['km']:.6g}" in km.text
     assert "the model saw nothing, training has z3" in findings["zone"].text

@@ -33,6 +33,7 @@ def traffic(first: int, last: int, policy: str = "warn") -> JudgedTraffic:
 def live_finding(first: str, last: str, **changed: Any) -> WatchFinding:
     """Returns a finding that the AUC misses its bound."""
     fields = {"check": "live", "subject": "auc", "policy": "retrain", "version": 1, "text": "auc is 0.6", "over": 1.0}
+    fields["judged"] = last  # labels come later than requests
     return WatchFinding(**{**fields, "first": first, "last": last, **changed})
 
 
