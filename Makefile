@@ -207,29 +207,35 @@ check-image: env  ## builds the image and runs a node and the demo in it as user
 check-kfp: env .tools/small/installed $(filter .tools/bin/versitygw,$(VERSITYGW))  ## runs packages with the driver and launcher of a KFP release: KFP_BIN=FOLDER, KFP_RELEASE=2.17; needs root, and Go or VERSITYGW=PROGRAM
 	KFP_BIN="$(abspath $(KFP_BIN))" KFP_RELEASE="$(KFP_RELEASE)" SMALL="$(CURDIR)/.tools/small" VERSITYGW="$(abspath $(VERSITYGW))" PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pytest -s tests/live/kfp.py $(ARGS)
 
-check-kube: env .tools/kube/built $(filter .tools/bin/versitygw,$(VERSITYGW))  ## runs packages by Kubeflow's and Argo's own programs on a real Kubernetes API server: KFP=FOLDER, a built checkout; needs root, Go, runc, ip, mariadbd
+check-kube: env .tools/kube/built $(filter .tools/bin/versitygw,$(VERSITYGW))  ## runs packages by the programs of KFP=FOLDER, a checkout of Kubeflow Pipelines, and by Argo, on a Kubernetes cluster of one node; needs root, Go, containerd, dnsmasq, iptables, mariadbd
+	@test -f "$(KFP)/backend/src/apiserver/main.go" || { echo "check-kube needs KFP=FOLDER, a checkout of github.com/kubeflow/pipelines at the tag of a release, such as 2.17.0." >&2; exit 1; }
+	@mkdir -p .tools/kube/kfp && cp "$(KFP)/go.mod" "$(KFP)/go.sum" .tools/kube/kfp/
+	cd "$(KFP)" && $(subst =0,=1,$(GO_BUILD)) -mod=mod -modfile="$(CURDIR)/.tools/kube/kfp/go.mod" -o "$(CURDIR)/.tools/kube/bin/" $(addprefix ./backend/src/,apiserver agent/persistence crd/controller/scheduledworkflow v2/cmd/driver v2/cmd/launcher-v2)
+	@rm -rf .tools/kube/argo && cp -r "$$(go mod download -json $(ARGO) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')" .tools/kube/argo && chmod -R u+w .tools/kube/argo
+	cd .tools/kube/argo && cp workflow/executor/osspecific/signal_darwin.go workflow/executor/osspecific/signal_linux.go && $(GO_BUILD) -o ../bin/ ./cmd/argoexec ./cmd/workflow-controller
 	KFP="$(abspath $(KFP))" VERSITYGW="$(abspath $(VERSITYGW))" $(ON_KUBE) tests/live/kube/kubeflow.py $(ARGS)
 
-check-kube-workers: env .tools/kube/built  ## trains on several pods, and with a tf.data service of pods, on a real Kubernetes API server; needs root, Go, runc, ip
+check-kube-workers: env .tools/kube/built  ## trains on several pods, and with a tf.data service of pods, on a Kubernetes cluster of one node; needs root, Go, containerd, dnsmasq, iptables
 	$(ON_KUBE) tests/live/kube/workers.py $(ARGS)
 
 ON_KUBE = KUBE_BIN="$(CURDIR)/.tools/kube/bin" PATH="$(abspath $(BIN)):$$PATH" $(VENV_PYTHON) -m tests.live.kube
 
+# Argo is of the release that Kubeflow's go.mod names. Modules have no links, and signal_linux.go is one.
+ARGO = $(shell sed -n 's|.*\(github.com/argoproj/argo-workflows/v[0-9]*\) \(v[0-9.]*\).*|\1@\2|p' "$(KFP)/go.mod" | head -1)
+
 # Kubernetes' own go.mod finds its parts in its repository; here they are the published modules of the same release.
-# Built once, in about an hour of one core.
+# Built once, in half an hour of two cores.
 KUBERNETES := 35.4
-ARGO       := v4.0.5
-GO_BUILD    = CGO_ENABLED=0 go build -mod=mod -trimpath -ldflags='-s -w'
+GO_BUILD   := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags='-s -w'
 .tools/kube/built:
-	@command -v go >/dev/null || { echo "check-kube builds Kubernetes and Argo with Go (1.25 or later)." >&2; exit 1; }
+	@command -v go >/dev/null || { echo "check-kube builds Kubernetes with Go (1.25 or later)." >&2; exit 1; }
 	@mkdir -p .tools/kube/bin .tools/kube/kubernetes
 	cd .tools/kube/kubernetes && \
 	  kube=$$(go mod download -json k8s.io/kubernetes@v1.$(KUBERNETES) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p') && \
 	  sed -E 's#^module .*#module example/kube#; s#=> \./staging/src/(k8s.io/[a-z-]+)#=> \1 v0.$(KUBERNETES)#' "$$kube/go.mod" > go.mod && \
 	  echo "require k8s.io/kubernetes v1.$(KUBERNETES)" >> go.mod && cat "$$kube/go.sum" > go.sum && \
-	  $(GO_BUILD) -o ../bin/ k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager && \
-	  $(GO_BUILD) -o ../bin/etcd go.etcd.io/etcd/server/v3 && $(GO_BUILD) -o ../bin/kustomize sigs.k8s.io/kustomize/kustomize/v5
-	GOBIN="$(CURDIR)/.tools/kube/bin" go install github.com/argoproj/argo-workflows/v4/cmd/argoexec@$(ARGO) github.com/argoproj/argo-workflows/v4/cmd/workflow-controller@$(ARGO)
+	  $(GO_BUILD) -mod=mod -o ../bin/ $(addprefix k8s.io/kubernetes/cmd/,kube-apiserver kube-controller-manager kube-proxy kube-scheduler kubelet) && \
+	  $(GO_BUILD) -mod=mod -o ../bin/etcd go.etcd.io/etcd/server/v3 && $(GO_BUILD) -mod=mod -o ../bin/kustomize sigs.k8s.io/kustomize/kustomize/v5
 	@touch $@
 
 check-workers: env  ## validates the Job of a Trainer's workers against the Job schema of an operator: CRD=FILE of JobSet or of Kubeflow Trainer

@@ -1,1 +1,1 @@
-"""A Kubernetes cluster for `make check-kube`: its own control plane, and a small kubelet in place of the real one."""
+"""A Kubernetes cluster of one node for `make check-kube`, of its own programs."""

@@ -5,6 +5,7 @@ whether it succeeds, fails, is interrupted or killed. Groups of processes (cgrou
 removed here.
 """
 
+import os
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from tests.live.kube.container import CGROUP
+from tests.live.kube.node import GROUP_VARIABLE
 
 _ALONE = (
     "setpriv --pdeathsig KILL unshare --net --mount --pid --ipc --uts --fork --kill-child --mount-proc "
@@ -28,11 +29,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="check-kube-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
         pytest = [sys.executable, "-m", "pytest", "-s", "-p", "no:cacheprovider", f"--basetemp={folder}/t"]
-        process = subprocess.Popen([*_ALONE.split(), *pytest, *sys.argv[1:]])
+        group = Path(folder).name
+        command = [*_ALONE.split(), *pytest, *sys.argv[1:]]
+        process = subprocess.Popen(command, env={**os.environ, GROUP_VARIABLE: group})
         code = process.wait()
-    for group in sorted(Path("/sys/fs/cgroup").glob(f"**/{CGROUP}/**/"), reverse=True):
+    for part in sorted(Path("/sys/fs/cgroup").glob(f"**/{group}/**/"), reverse=True):
         with suppress(OSError):
-            group.rmdir()
+            part.rmdir()
     return code
 
 

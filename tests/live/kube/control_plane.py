@@ -1,4 +1,4 @@
-"""The control plane of the check: etcd, kube-apiserver and kube-controller-manager, on the network of the check.
+"""The control plane of the check: etcd, API server, controllers and scheduler, on the network of the check.
 
 The check runs in network, mount and process namespaces of its own (`tests.live.kube.__main__`), so its addresses are
 nobody else's, and whatever it starts ends with it.
@@ -16,19 +16,16 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.live.kube.api import Kubernetes
 from tests.live.servers import listens, server
 
-NETWORK, HOST, PORT = "10.88.0.0/16", "10.88.0.1", 6443
-SERVICES = "10.88.128.0/17"
-"""Addresses of services. They are inside NETWORK: each is a further address of the service's pod."""
+HOST, PORT = "10.87.0.1", 6443
+"""The address of this machine for pods, and the port of the API server."""
+_SERVICES = "10.89.0.0/16"
 _TOKEN = "a-token-of-this-check"
 _ISSUER = "https://kubernetes.default.svc.cluster.local"
 
 
 def make_network() -> None:
-    """Makes the bridge that joins this machine and the pods."""
-    for command in (
-        "link set lo up", "link add kube0 type bridge", f"addr add {HOST}/{NETWORK[-2:]} dev kube0",
-        "link set kube0 up",
-    ):  # fmt: skip
+    """Gives this machine the address that pods know, and a way to the services, whose addresses kube-proxy replaces."""
+    for command in ("link set lo up", f"addr add {HOST}/32 dev lo", f"route add {_SERVICES} dev lo src {HOST}"):
         subprocess.run(["ip", *command.split()], check=True)
 
 
@@ -45,23 +42,25 @@ def control_plane(programs: Path, folder: Path) -> Iterator[Kubernetes]:
     apiserver = [
         programs / "kube-apiserver", "--etcd-servers=http://127.0.0.1:2379", f"--bind-address={HOST}",
         f"--advertise-address={HOST}", f"--secure-port={PORT}", f"--cert-dir={folder}/certificates",
-        f"--service-cluster-ip-range={SERVICES}", f"--token-auth-file={folder}/tokens.csv",
+        f"--service-cluster-ip-range={_SERVICES}", f"--token-auth-file={folder}/tokens.csv",
         f"--service-account-issuer={_ISSUER}", f"--service-account-key-file={folder}/accounts.key",
         f"--service-account-signing-key-file={folder}/accounts.key", "--authorization-mode=RBAC",
-        "--kubelet-preferred-address-types=InternalIP", "--endpoint-reconciler-type=none",
+        "--kubelet-preferred-address-types=InternalIP",
     ]  # fmt: skip
     cluster = Kubernetes(f"https://{HOST}:{PORT}", _TOKEN, folder / "certificates" / "apiserver.crt")
     controllers = [
         programs / "kube-controller-manager", f"--kubeconfig={folder}/kubeconfig", "--leader-elect=false",
         f"--root-ca-file={cluster.ca}", f"--service-account-private-key-file={folder}/accounts.key",
-        "--use-service-account-credentials", "--controllers=*,-node-lifecycle-controller,-node-ipam-controller",
+        "--use-service-account-credentials",
     ]  # fmt: skip
+    scheduler = [programs / "kube-scheduler", f"--kubeconfig={folder}/kubeconfig", "--leader-elect=false"]
     (folder / "kubeconfig").write_text(json.dumps(kubeconfig(cluster)))
     with ExitStack() as running:
         for command, ready in (
             (etcd, listens(2379)),
             (apiserver, lambda: is_ready(cluster)),
             (controllers, listens(10257)),
+            (scheduler, listens(10259)),
         ):
             log = folder / f"{command[0].name}.log"
             running.enter_context(server(list(map(str, command)), log, ready, seconds=180))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import threading
 import time
@@ -14,27 +15,21 @@ import requests
 
 from tests.e2e.kubeflow_package import taxi_lines
 from tests.live.kube.api import Json
-from tests.live.kube.cluster import NAMESPACE, cluster
-from tests.live.kube.kubelet import Kubelet
-from tests.live.kube.platform import Platform, start_platform
+from tests.live.kube.cluster import NAMESPACE, NODES, PODS, STOOD_IN, Cluster, cluster
+from tests.live.kube.platform import Platform, until
 from tests.live.servers import needed
 from tests.live.taxi import taxi_pipeline
 
 pytestmark = pytest.mark.timeout(3600)
-BUILD = (
-    "It is a checkout of github.com/kubeflow/pipelines at the tag of the release, with its programs in bin/: go build "
-    "-o bin/ ./backend/src/apiserver ./backend/src/agent/persistence ./backend/src/crd/controller/scheduledworkflow "
-    "./backend/src/v2/cmd/driver ./backend/src/v2/cmd/launcher-v2"
-)
-ENVIRONMENT = """\
-image: registry.example/taxi:1.4.2
-kubeflow: "2.17"
+CHECKOUT = "It is a checkout of github.com/kubeflow/pipelines at the tag of a release."
+IMAGE = "registry.example/taxi:1.4.2"
+ENVIRONMENT = f"""\
+image: {IMAGE}
 registry: /models/registry
 push_to: /models/taxi
-defaults: {volumes: [{claim: models, mount: /models}]}
+defaults: {{volumes: [{{claim: models, mount: /models}}]}}
 """
 WORKFLOWS = f"/apis/argoproj.io/v1alpha1/namespaces/{NAMESPACE}/workflows"
-PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 ENDED = ("Succeeded", "Failed", "Error")
 PREDICT = """predict:
   {rows: "/pipeline/rows/{YYYY}.csv", output: "/models/predictions/{YYYY}.parquet", model: pushed, lag: 1d}
@@ -55,9 +50,11 @@ class Done:
 class Runs:
     """Runs of one pipeline."""
 
-    kubelet: Kubelet
+    cluster: Cluster
     host: str
     folder: Path
+    models: Path
+    release: str
     case: int = 0
 
     def fullpass(self, *arguments: str) -> Done:
@@ -70,7 +67,7 @@ class Runs:
         """Writes an environment file; returns its path. nodes: its key `nodes`."""
         self.case += 1
         file = self.folder / f"env-{self.case}.yaml"
-        file.write_text(ENVIRONMENT + nodes)
+        file.write_text(f'kubeflow: "{self.release}"\n{ENVIRONMENT}{nodes}')
         return str(file)
 
     def variant(self, name: str, changes: dict[str, str]) -> None:
@@ -103,16 +100,16 @@ class Runs:
 
     def workflow(self, name: str) -> Json:
         """Returns a Workflow."""
-        return self.kubelet.cluster.get(f"{WORKFLOWS}/{name}")
+        return self.cluster.kubernetes.get(f"{WORKFLOWS}/{name}")
 
     def containers(self, node: str) -> list[str]:
         """Returns the names of the pods that run the container of a node."""
-        found = self.kubelet.cluster.get(PODS)["items"]
-        mark = f'"node": "{node}"'
         return [
             pod["metadata"]["name"]
-            for pod in found
-            if pod["status"].get("phase") == "Running" and mark in json.dumps(pod["spec"]).replace("\\", "")
+            for pod in self.cluster.pods()
+            if pod["status"].get("phase") == "Running"
+            and any(container["image"] == IMAGE for container in pod["spec"]["containers"])
+            and re.search(f'"node": ?"{node}"', json.dumps(pod["spec"]).replace("\\", ""))
         ]
 
     def pod_of(self, node: str) -> str:
@@ -124,43 +121,49 @@ class Runs:
         """Deletes the pod of a node in the middle of its work."""
         name = self.pod_of(node)
         time.sleep(5)
-        self.kubelet.cluster.delete(f"{PODS}/{name}")
+        self.cluster.kubernetes.delete(f"{PODS}/{name}")
+
+    def versions(self) -> list[str]:
+        """Returns the versions that were pushed."""
+        return [folder.name for folder in (self.models / "taxi").iterdir() if folder.name.isdigit()]
 
     def workflows(self) -> list[Json]:
         """Returns all Workflows."""
-        return self.kubelet.cluster.get(WORKFLOWS)["items"]
+        return self.cluster.kubernetes.get(WORKFLOWS)["items"]
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory) -> Iterator[Runs]:
-    checkout = needed("KFP", BUILD)
-    folder = tmp_path_factory.mktemp("kube")
-    for part in (folder, *folder.parents[:-2]):
-        part.chmod(0o755)
+    checkout, folder = needed("KFP", CHECKOUT), tmp_path_factory.mktemp("kube")
+    release = (checkout / "VERSION").read_text().rpartition(".")[0]
+    programs, store = Path(os.environ["KUBE_BIN"]), needed("VERSITYGW", "It is an S3 server.")
     (folder / "pipeline").mkdir()
     taxi_pipeline(folder / "pipeline")
-    platform = Platform(Path(os.environ["KUBE_BIN"]), checkout, folder / "pipeline")
-    with cluster(folder, platform.image) as kubelet:
+    mounts = {folder / "pipeline": "/pipeline"} | {path: str(path) for path in (checkout, programs, store.parent)}
+    with cluster(folder, mounts) as found:
+        found.add_image(IMAGE, NODES)
+        models = found.make_volume("models")
         try:
-            yield Runs(kubelet, start_platform(kubelet, platform, folder), folder)
+            yield Runs(found, Platform(programs, checkout, store).start(found), folder, models, release)
         except BaseException:
-            for log in sorted((folder / "node" / "pods").glob("*/*/log"))[-30:]:
-                print(f"== {log}\n{log.read_text(errors='replace')[-1500:]}")
+            for pod in found.pods():
+                print(f"== {pod['metadata']['name']}: {json.dumps(pod['status'])[-1500:]}")
             raise
-    print("\ncase, exit status, pods, seconds, bytes of the Workflow")
+    print("\n| case | exit status | pods | seconds | bytes of the Workflow |\n" + "|---" * 5 + "|")
     for line in TABLE:
-        print(", ".join(line))
+        print(f"| {' | '.join(line)} |")
+    print(f"{STOOD_IN}, MySQL (MariaDB), SeaweedFS (versitygw), ML Metadata's server (its library).")
 
 
 def test_the_first_run(runs):
     done = runs.submit("first run")
-    assert done.code == 0
-    assert [folder for folder in (runs.kubelet.volume("models") / "taxi").iterdir() if folder.name.isdigit()]
+    assert done.code == 0 and len(runs.versions()) == 1
 
 
 def test_an_unchanged_run_trains_nothing(runs):
+    before = runs.versions()
     done = runs.submit("unchanged")
-    assert done.code == 0 and not runs.containers("Trainer")
+    assert done.code == 0 and runs.versions() == before
 
 
 def test_bad_data_fail_with_their_row(runs):
@@ -189,7 +192,7 @@ def test_predictions(runs):
     (runs.folder / "pipeline" / "rows" / "2026.csv").write_text("".join(taxi_lines(300)))
     done = runs.submit("--predict", "--predict", "--param", "date=2026-01-02", nodes=PREDICT)
     assert done.code == 0
-    assert (runs.kubelet.volume("models") / "predictions" / "2026.parquet").exists()
+    assert (runs.models / "predictions" / "2026.parquet").exists()
 
 
 def test_a_recurring_run(runs):
@@ -226,11 +229,3 @@ def test_a_terminated_run_stops_its_pods_and_is_deleted(runs):
     assert told.code == 1 and "terminated" in told.output
     requests.delete(f"{runs.host}/apis/v2beta1/runs/{run}", timeout=60).raise_for_status()
     until(lambda: name not in {item["metadata"]["name"] for item in runs.workflows()}, 60)
-
-
-def until(holds: Callable[[], object], seconds: float) -> None:
-    """Waits until something holds."""
-    last = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < last, "waited in vain"
-        time.sleep(1)

@@ -4,68 +4,96 @@ MySQL, SeaweedFS and the metadata server are other programs: MariaDB, versitygw,
 that runs do not need are left out: pages, viewers, and the cache of packages of the first version.
 """
 
+import json
+import re
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import requests
 import yaml
 
 from tests.live.kube.api import Json
-from tests.live.kube.cluster import NAMESPACE, NODES
-from tests.live.kube.container import Image, Mount
-from tests.live.kube.kubelet import Kubelet
+from tests.live.kube.cluster import NAMESPACE, NODES, Cluster
+from tests.live.kube.node import Image
 
 _ARGO = "https://github.com/argoproj/argo-workflows/"
+_KINDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_LEFT_OUT = ("Application", "Namespace", "NetworkPolicy")
 _KEPT = ("ml-pipeline", "ml-pipeline-persistenceagent", "ml-pipeline-scheduledworkflow", "workflow-controller")
 _DATABASE = (
     "mkdir -p /tmp/db/mysql && exec mariadbd --no-defaults --datadir=/tmp/db --skip-grant-tables "
     "--bind-address=0.0.0.0 --socket=/tmp/db.sock --innodb-flush-log-at-trx-commit=0"
 )
-_STORE = "mkdir -p /tmp/store && exec versitygw --access $KEY --secret $SECRET --port :9000 posix /tmp/store"
 _METADATA = f"exec {sys.executable} -P -m tests.live.metadata_service 0.0.0.0:8080 /tmp/metadata.sqlite"
-_INSTEAD = {"mysql": _DATABASE, "seaweedfs": _STORE, "metadata-grpc-deployment": _METADATA}
 
 
 @dataclass(frozen=True)
 class Platform:
-    """Kubeflow Pipelines: the folders of programs and of its sources, and the folder that nodes see as /pipeline."""
+    """Kubeflow Pipelines: the folders of programs and of its sources, and the S3 server."""
 
     programs: Path
     checkout: Path
-    pipeline: Path
+    store: Path
 
-    def image(self, name: str) -> Image:
-        """Returns what an image is here."""
-        if name.startswith("registry.example/"):
-            return replace(NODES, mounts=(Mount(self.pipeline, "/pipeline", read_only=True),))
+    @property
+    def instead(self) -> dict[str, tuple[str, int]]:
+        """Deployment -> command and port of what stands in for it."""
+        store = f"mkdir -p /tmp/store/mlpipeline && exec {self.store} --access $KEY --secret $SECRET --region minio"
+        return {
+            "mysql": (_DATABASE, 3306),
+            "seaweedfs": (f"{store} --port :8333 posix /tmp/store", 8333),
+            "metadata-grpc-deployment": (_METADATA, 8080),
+        }
+
+    def start(self, found: Cluster) -> str:
+        """Applies the manifests, and waits for the API server; returns its address."""
+        kubernetes, items = found.kubernetes, list(self._objects(found.folder))
+        for name in _images(items):
+            found.add_image(name, self._image(name))
+        kinds = [item for item in items if item["kind"] == "CustomResourceDefinition"]
+        last = [item for item in items if item["metadata"]["name"] in _KEPT and item["kind"] == "Deployment"]
+        kubernetes.apply(kinds, NAMESPACE)
+        until(
+            lambda: all(
+                _holds(kubernetes.find(f"{_KINDS}/{item['metadata']['name']}"), "Established") for item in kinds
+            ),
+            60,
+        )
+        kubernetes.apply((item for item in items if item not in kinds and item not in last), NAMESPACE)
+        deployments = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
+        for name in self.instead:
+            until(lambda name=name: _holds(kubernetes.get(f"{deployments}/{name}"), "Available"), 120)
+        kubernetes.apply(last, NAMESPACE)
+        service = kubernetes.get(f"/api/v1/namespaces/{NAMESPACE}/services/ml-pipeline")
+        address = f"http://{service['spec']['clusterIP']}:8888"
+        until(lambda: _answers(f"{address}/apis/v2beta1/healthz"), 300)
+        return address
+
+    def _image(self, name: str) -> Image:
+        """Returns an image, with the command of the program's own Dockerfile if its deployment has none."""
+        config = f"{self.checkout}/backend/src/apiserver/config"
         commands = {
-            "kfp-api-server": f"exec apiserver --config={self.checkout}/backend/src/apiserver/config -logtostderr=true",
+            "kfp-api-server": f"exec apiserver --config={config} -logtostderr=true",
             "kfp-persistence-agent": "exec persistence --logtostderr=true --namespace=$NAMESPACE --numWorker 2",
             "kfp-scheduled-workflow": "exec scheduledworkflow --logtostderr=true --namespace=$NAMESPACE",
         }
-        [command] = [text for part, text in commands.items() if part in name] or [""]
-        path = f"{self.programs}:{NODES.env['PATH']}:/usr/sbin"
-        return Image(
-            65532, 0, {**NODES.env, "PATH": path}, ["sh", "-ec", command] if command else ["workflow-controller"]
-        )
+        started = [word for part, text in commands.items() if part in name for word in ("sh", "-ec", text)]
+        return Image(NODES.user, {**NODES.env, "PATH": f"{self.programs}:{NODES.env['PATH']}:/usr/sbin"}, started)
 
-    def objects(self, folder: Path) -> Iterator[Json]:
+    def _objects(self, folder: Path) -> Iterator[Json]:
         """Yields the objects of the manifests. folder: for a copy whose addresses are local."""
         copy = folder / "manifests"
         shutil.copytree(self.checkout / "manifests" / "kustomize", copy)
-        argo = self._argo(folder)
+        shutil.copytree(self.programs.parent / "argo" / "manifests", folder / "argo" / "manifests")
         for file in copy.rglob("kustomization.yaml"):
-            up = "../" * len(file.relative_to(folder).parent.parts)
-            lines = (
-                f"- {up}argo/{_of_argo(line)}" if _ARGO in line else line for line in file.read_text().splitlines()
-            )
-            file.write_text("\n".join(lines) + "\n")
-        assert argo.exists()
+            local = "../" * len(file.relative_to(folder).parent.parts) + "argo/"
+            text = re.sub(rf"{_ARGO}([^?\s]+)\S*", lambda found: local + found[1], file.read_text())  # noqa: B023
+            file.write_text(text)
         for part in ("cluster-scoped-resources", "env/platform-agnostic"):
             built = subprocess.run(
                 [self.programs / "kustomize", "build", copy / part], capture_output=True, text=True, check=False
@@ -73,72 +101,49 @@ class Platform:
             assert built.returncode == 0, built.stderr
             yield from filter(None, map(self._as_here, yaml.safe_load_all(built.stdout)))
 
-    def _argo(self, folder: Path) -> Path:
-        """Copies Argo's manifests out of its Go module."""
-        found = subprocess.run(["go", "list", "-m", "-f", "{{.Dir}}", "github.com/argoproj/argo-workflows/v4"],
-                               cwd=self.checkout, capture_output=True, text=True, check=True)  # fmt: skip
-        shutil.copytree(Path(found.stdout.strip()) / "manifests", folder / "argo" / "manifests")
-        subprocess.run(["chmod", "-R", "u+w", folder / "argo"], check=True)
-        return folder / "argo"
-
-    @staticmethod
-    def _as_here(item: Json) -> Json | None:
+    def _as_here(self, item: Json) -> Json | None:
         """Returns an object as the check applies it; None to leave it out."""
         name = item["metadata"]["name"]
-        if item["kind"] in ("Application", "Namespace", "NetworkPolicy") or name.endswith("applications.app.k8s.io"):
+        if item["kind"] in _LEFT_OUT or name.endswith("applications.app.k8s.io"):
             return None
         if item["kind"] != "Deployment":
             return item
-        if name not in (*_KEPT, *_INSTEAD):
-            return None
         pod = item["spec"]["template"]["spec"]
-        pod["initContainers"] = []  # they wait for others; here a program starts again until they are there
-        if name in _INSTEAD:
-            [container] = pod["containers"]
-            secret = {"name": "mlpipeline-minio-artifact"}
-            variables = {"KEY": "accesskey", "SECRET": "secretkey"}
-            env = [
-                {"name": key, "valueFrom": {"secretKeyRef": {**secret, "key": entry}}}
-                for key, entry in variables.items()
-            ]
-            only = {
-                "name": container["name"],
-                "image": container["image"],
-                "command": ["sh", "-ec", _INSTEAD[name]],
-                "env": env,
-            }
-            pod |= {"containers": [only], "volumes": [], "securityContext": {"runAsUser": 65532}}
+        pod["initContainers"] = []  # they wait for others, which are there
+        if name in _KEPT:
+            return item
+        if name not in self.instead:
+            return None
+        command, port = self.instead[name]
+        container = {
+            "name": "main", "image": "ghcr.io/instead:1", "command": ["sh", "-ec", command],
+            "readinessProbe": {"tcpSocket": {"port": port}, "periodSeconds": 1},
+            "env": [
+                {"name": variable, "valueFrom": {"secretKeyRef": {"name": "mlpipeline-minio-artifact", "key": key}}}
+                for variable, key in (("KEY", "accesskey"), ("SECRET", "secretkey"))
+            ],
+        }  # fmt: skip
+        pod |= {"containers": [container], "volumes": [], "securityContext": {}}
         return item
 
 
-def _of_argo(line: str) -> str:
-    return line.partition(_ARGO)[2].partition("?")[0]
+def until(holds: Callable[[], object], seconds: float) -> None:
+    """Waits until something holds."""
+    last = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < last, "waited in vain"
+        time.sleep(1)
 
 
-def start_platform(kubelet: Kubelet, platform: Platform, folder: Path) -> str:
-    """Applies the manifests, and waits for the API server; returns its address."""
-    cluster = kubelet.cluster
-    items = list(platform.objects(folder))
-    first = [item for item in items if item["kind"] == "CustomResourceDefinition"]
-    cluster.apply(first, NAMESPACE)
-    for item in first:
-        _until(
-            lambda item=item: _is_established(
-                cluster.find(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{item['metadata']['name']}")
-            )
-        )
-    # Services come before pods, which take their addresses.
-    rest = sorted((item for item in items if item not in first), key=lambda item: item["kind"] == "Deployment")
-    cluster.apply(rest, NAMESPACE)
-    service = cluster.get(f"/api/v1/namespaces/{NAMESPACE}/services/ml-pipeline")
-    address = f"http://{service['spec']['clusterIP']}:8888"
-    _until(lambda: _answers(f"{address}/apis/v2beta1/healthz"), 300)
-    return address
+def _images(items: Sequence[Json]) -> list[str]:
+    """Returns the images that deployments name, in variables and arguments too."""
+    text = json.dumps([item for item in items if item["kind"] == "Deployment"])
+    return sorted(set(re.findall(r'"((?:gcr|ghcr|quay)\.io/[^"\s]+)', text)))
 
 
-def _is_established(found: Json | None) -> bool:
-    conditions = (found or {}).get("status", {}).get("conditions", ())
-    return any(entry["type"] == "Established" and entry["status"] == "True" for entry in conditions)
+def _holds(found: Json | None, condition: str) -> bool:
+    conditions = (found or {}).get("status", {}).get("conditions") or ()
+    return any(entry["type"] == condition and entry["status"] == "True" for entry in conditions)
 
 
 def _answers(url: str) -> bool:
@@ -146,10 +151,3 @@ def _answers(url: str) -> bool:
         return requests.get(url, timeout=5).ok
     except requests.RequestException:
         return False
-
-
-def _until(holds, seconds: float = 60) -> None:
-    last = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < last, "waited in vain"
-        time.sleep(0.5)
