@@ -175,41 +175,12 @@ def test_bad_data_fail_with_their_row(runs):
     assert done.code == 1 and "bad.csv" in done.output
 
 
-def test_a_pod_that_is_deleted_is_tried_again(runs):
-    runs.variant("longer.yaml", {"epochs: 1": "epochs: 2"})
-    done = runs.submit("deleted pod", pipeline="longer.yaml", hurt=lambda: runs.delete_pod("Trainer"))
-    assert done.code == 0
-
-
-def test_a_container_that_is_killed_for_memory_says_so(runs):
-    runs.variant("memory.yaml", {"epochs: 1": "epochs: 3"})
-    done = runs.submit("OOM", pipeline="memory.yaml", nodes="nodes: {Trainer: {memory: {limit: 300Mi}}}\n")
-    assert done.code == 1 and "memory" in done.output and "OOMKilled" in done.output
-
-
 def test_predictions(runs):
     (runs.folder / "pipeline" / "rows").mkdir()
     (runs.folder / "pipeline" / "rows" / "2026.csv").write_text("".join(taxi_lines(300)))
     done = runs.submit("--predict", "--predict", "--param", "date=2026-01-02", nodes=PREDICT)
     assert done.code == 0
     assert (runs.models / "predictions" / "2026.parquet").exists()
-
-
-def test_a_recurring_run(runs):
-    runs.variant("scheduled.yaml", {"push:": 'schedule: {cron: "* * * * *"}\npush:'})
-    given = [str(runs.folder / "pipeline" / "scheduled.yaml"), "--env", runs.environment(), "--host", runs.host]
-    before = len(runs.workflows())
-    done = runs.fullpass("schedule", "apply", *given)
-    assert done.code == 0, done.output
-    until(lambda: len(runs.workflows()) > before, 150)
-    done = runs.fullpass("schedule", "delete", *given)
-    assert done.code == 0, done.output
-    newest = max(runs.workflows(), key=lambda item: item["metadata"]["creationTimestamp"])["metadata"]["name"]
-    began = time.monotonic()
-    until(lambda: runs.workflow(newest)["status"].get("phase") in ENDED, 1200)
-    made = runs.workflow(newest)
-    assert made["status"]["phase"] == "Succeeded"
-    runs.tell("recurring", 0, [made], time.monotonic() - began)
 
 
 def test_a_terminated_run_stops_its_pods_and_is_deleted(runs):
@@ -229,3 +200,32 @@ def test_a_terminated_run_stops_its_pods_and_is_deleted(runs):
     assert told.code == 1 and "terminated" in told.output
     requests.delete(f"{runs.host}/apis/v2beta1/runs/{run}", timeout=60).raise_for_status()
     until(lambda: name not in {item["metadata"]["name"] for item in runs.workflows()}, 60)
+
+
+def test_a_recurring_run(runs):
+    runs.variant("scheduled.yaml", {"push:": 'schedule: {cron: "* * * * *"}\npush:'})
+    given = [str(runs.folder / "pipeline" / "scheduled.yaml"), "--env", runs.environment(), "--host", runs.host]
+    before = len(runs.workflows())
+    done = runs.fullpass("schedule", "apply", *given)
+    assert done.code == 0, done.output
+    until(lambda: len(runs.workflows()) > before, 150)
+    done = runs.fullpass("schedule", "delete", *given)
+    assert done.code == 0, done.output
+    newest = max(runs.workflows(), key=lambda item: item["metadata"]["creationTimestamp"])["metadata"]["name"]
+    began = time.monotonic()
+    until(lambda: runs.workflow(newest)["status"].get("phase") in ENDED, 1200)
+    made = runs.workflow(newest)
+    assert made["status"]["phase"] == "Succeeded"
+    runs.tell("recurring", 0, [made], time.monotonic() - began)
+
+
+def test_a_pod_that_is_deleted_is_tried_again(runs):
+    runs.variant("longer.yaml", {"epochs: 1": "epochs: 2"})
+    done = runs.submit("deleted pod", pipeline="longer.yaml", hurt=lambda: runs.delete_pod("Trainer"))
+    assert done.code == 0
+
+
+def test_a_container_that_is_killed_for_memory_says_so(runs):
+    runs.variant("memory.yaml", {"epochs: 1": "epochs: 3"})
+    done = runs.submit("OOM", pipeline="memory.yaml", nodes="nodes: {Trainer: {memory: {limit: 300Mi}}}\n")
+    assert done.code == 1 and "memory" in done.output and "OOMKilled" in done.output
