@@ -87,6 +87,7 @@ def run_fn(fn_args: "FnArgs") -> None:
     trained = final(trained, data, inputs.spec)
     clock.append(time.monotonic())
     _export(inputs, data, trained, decision, chief=chief)
+    workers.all_gather([0.0])  # TFX looks for the chief's export on every worker
     clock.append(time.monotonic())
     if not chief:
         return

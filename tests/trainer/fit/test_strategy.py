@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from fullpass.base.errors import UserError
 from fullpass.trainer.config import TrainingConfig
+from fullpass.trainer.export.export_files import DESCRIPTION
 from fullpass.trainer.fit.optimizer import peak_learning_rate, replica_batch_size
 from fullpass.trainer.fit.strategy import choose_strategy, describe_devices, precision
 from fullpass.trainer.input.sharding import divide
@@ -95,14 +96,17 @@ def test_auto_precision_goes_by_the_weakest_gpu(monkeypatch, capabilities, polic
 
 
 RUN = """
-import os, pickle, sys
+import os, pickle, sys, time
 os.environ.update(TF_USE_LEGACY_KERAS="0", TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="-1")
 import tensorflow as tf
 if sys.argv[2] == "mirrored":
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-from fullpass.trainer.run_fn import run_fn
-run_fn(pickle.load(open(sys.argv[1], "rb")))
+from fullpass.trainer import run_fn
+export, wait = run_fn._export, float(os.environ.get("EXPORT_AFTER", "0"))
+run_fn._export = lambda *args, **options: (time.sleep(wait), export(*args, **options))
+run_fn.run_fn(pickle.load(open(sys.argv[1], "rb")))
+open(os.path.join(os.path.dirname(sys.argv[1]), "ended"), "w").close()
 """
 
 
@@ -138,7 +142,8 @@ def test_replicas_and_workers_learn_what_one_device_learns(planted, tmp_path):
     processes = {tmp_path / how: start(planted, tmp_path / how, how) for how in ("one_device", "mirrored")}
     for index in range(2):
         folder = tmp_path / str(index)
-        processes[folder] = start(planted, folder, "auto", of_worker(workers, index))
+        slow = {"EXPORT_AFTER": "3"} if index == 0 else {}
+        processes[folder] = start(planted, folder, "auto", of_worker(workers, index) | slow)
     finish(processes)
     one, mirrored, chief = (training_of(tmp_path / name) for name in ("one_device", "mirrored", "0"))
     assert [found["devices"] for found in (one, mirrored, chief)] == ["CPU", "2 x CPU", "2 x CPU"]
@@ -147,6 +152,9 @@ def test_replicas_and_workers_learn_what_one_device_learns(planted, tmp_path):
         assert found["history"]["loss"] == pytest.approx(one["history"]["loss"], rel=1e-4)
     assert (tmp_path / "0" / "Format-Serving" / "saved_model.pb").exists()
     assert not (tmp_path / "1" / "Format-Serving").exists()
+    # TFX looks for the export on every worker.
+    exported, ended = tmp_path / "0" / "Format-Serving" / DESCRIPTION, tmp_path / "1" / "ended"
+    assert ended.stat().st_mtime >= exported.stat().st_mtime
     assert not (tmp_path / "1" / "model_run" / "training.json").exists()
 
 
