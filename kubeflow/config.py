@@ -313,6 +313,13 @@ class PredictionConfig(Spec):
     2.16."""
 
 
+class WatchPackage(Spec):
+    """A watch of the served model, a package of its own. The YAML says where the log is, and what is watched."""
+
+    cron: CronLine | None = None
+    """When `fullpass schedule apply --watch` runs it, as in `schedule.cron` of the YAML."""
+
+
 class EnvironmentConfig(Spec):
     """The environment file."""
 
@@ -338,6 +345,7 @@ class EnvironmentConfig(Spec):
     push_to: MountPath | None = None
     """Folder that a model server watches, on a volume of Pusher; by default `push.to` of the YAML, in `folder`."""
     predict: PredictionConfig | None = None
+    watch: WatchPackage = WatchPackage()
     image_pull_secrets: tuple[ObjectName, ...] = ()
     """Names of the secrets for pulling the image."""
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None

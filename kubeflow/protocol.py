@@ -16,6 +16,7 @@ Json = dict[str, Any]
 NODE_COMMAND = ("python", "-P", "-m", "fullpass.kubeflow.runtime.entrypoint")
 LOOKUP_COMMAND = ("python", "-P", "-m", "fullpass.kubeflow.runtime.lookup")
 PREDICT_COMMAND = ("python", "-P", "-m", "fullpass.kubeflow.runtime.predict_rows")
+WATCH_COMMAND = ("python", "-P", "-m", "fullpass.kubeflow.runtime.watch_log")
 WORKER_LAUNCHER_COMMAND = ("python", "-P", "-m", "fullpass.kubeflow.runtime.worker_launcher")
 
 WITHOUT_TENSORFLOW = frozenset(
@@ -64,7 +65,8 @@ MADE_FROM = "made_from"
 ROWS, OUTPUT, MODEL = "rows", "output", "model"
 """Pipeline parameters of a batch prediction: what it reads, what it writes, and the folder or address of the model."""
 DATE = "date"
-"""Pipeline parameter: the date of a batch prediction, such as 2026-01-02; empty for that of its planned time."""
+"""Pipeline parameter: the date of a batch prediction, such as 2026-01-02; empty for that of its planned time. Of a
+watch: the time as of which it looks; empty for now."""
 MODEL_URI = "model_uri"
 EMPTY_ARTIFACT = "nothing"
 """An artifact without files, and the last part of the URI that is imported if a look-up found no model."""
@@ -88,6 +90,11 @@ PACK_ABOVE = 1_000
 def name_of_prediction(pipeline: str) -> str:
     """Returns the name of the package, runs and schedule of a batch prediction with models of a pipeline."""
     return f"{pipeline}-predict"
+
+
+def name_of_watch(pipeline: str) -> str:
+    """Returns the name of the package, runs and schedule of a watch of the served model of a pipeline."""
+    return f"{pipeline}-watch"
 
 
 def pack(value: Any) -> str:

@@ -46,8 +46,8 @@ from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.root.layout import ANALYZER_CACHE, SPAN_STATISTICS, SPAN_VERDICTS, WORK
 from fullpass.pipeline.running.build import RunPaths, build_nodes
 
-PREDICT = "Predict"
-"""Name of the node of a batch prediction, as used in the environment file."""
+PREDICT, WATCH = "Predict", "Watch"
+"""Names of the nodes of a batch prediction and of a watch, as used in the environment file."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,8 @@ def compile_package(loaded: Loaded, environment: Environment) -> Compiled:
         names = registry_nodes = [*names, notify_tasks.NODE]  # Every failing container writes to the registry.
     if config.predict is not None:
         names = [*names, PREDICT]  # The file is that of both packages.
+    if loaded.config.serving_log is not None:
+        names = [*names, WATCH]
     lasting = [("push_to", "Pusher", paths.push_to), *(("registry", node, config.registry) for node in registry_nodes)]
     warnings = require_environment(environment, names, [((key,), node, folder) for key, node, folder in lasting])
     [baseline] = (node.exec_properties[RESOLVER_CONFIG] for node in nodes if _resolves(node) is LastBlessedModel)
@@ -231,6 +233,54 @@ def compile_prediction(loaded: Loaded, environment: Environment) -> Compiled:
     package = builder.package()
     check_package(package, config.kubeflow)
     return Compiled(package, (*blanked, *others, *builder.remarks), tuple(warnings))
+
+
+def compile_watch(loaded: Loaded, environment: Environment) -> Compiled:
+    """Returns the package that watches the served model of a pipeline, with the code of `fullpass watch`.
+
+    Raises:
+        UserError: The YAML names no request log, the environment does not fit, or the release would reject the package.
+    """
+    log = loaded.config.serving_log
+    if log is None:
+        raise UserError(f"{loaded.file}: serving_log is missing, so there is nothing to watch (docs/watch.md).")
+    loaded, blanked = redacted_pipeline(loaded)
+    config, others = redacted_environment(environment.config, environment.file.name)
+    push_to = _absolute(config.push_to or loaded.config.push.to, config.folder)
+    lasting: list[tuple[Keys, str, str]] = [(("registry",), WATCH, config.registry), (("push_to",), WATCH, push_to)]
+    if is_address(config.registry):
+        raise UserError(
+            f"{environment.file}: registry: {config.registry}: a watch writes its record and page to a folder. Give "
+            "a folder on a volume of Watch."
+        )
+    warnings = require_environment(environment, list(config.nodes), lasting)
+    name = protocol.name_of_watch(loaded.config.name)
+    own = loaded.config.model_copy(update={"name": name, "notify": (), "mlflow": None})
+    builder = _WatchBuilder(replace(loaded, config=own), config, spanned=False)
+    plan = {
+        "line": line(),
+        "file": f"{config.folder}/{loaded.file.name}",
+        "root": f"{config.registry}/{loaded.config.name}",
+        "push_to": push_to,
+    }
+    builder.add_watch(plan)
+    package = builder.package()
+    check_package(package, config.kubeflow)
+    return Compiled(package, (*blanked, *others, *builder.remarks), tuple(warnings))
+
+
+class _WatchBuilder(PackageBuilder):
+    """The package of a watch."""
+
+    def add_watch(self, plan: Json) -> None:
+        """Adds the task."""
+        task = Task(task_name(WATCH), outputs={"metrics": METRICS})
+        task.parameters |= {name: DagInput(name) for name in self._run_parameters()}
+        args = ["--plan", json.dumps(plan, sort_keys=True), *message_args(task.artifacts, task.outputs)]
+        self._add_container(task, protocol.WATCH_COMMAND, args, self.environment.node(WATCH))
+
+    def _run_parameters(self) -> Json:
+        return {protocol.DATE: text_parameter("", "Watch as of this time, UTC: 2026-01-21; by default now.")}
 
 
 def _absolute(path: str, folder: str) -> str:

@@ -19,7 +19,7 @@ from fullpass.kubeflow.deploy import submit as verb
 from fullpass.kubeflow.deploy.api_requests import Cluster
 from fullpass.kubeflow.deploy.causes import failures
 from fullpass.kubeflow.deploy.connection import HOST, client
-from fullpass.kubeflow.protocol import NEW, SCHEDULED, SPAN, name_of_prediction
+from fullpass.kubeflow.protocol import NEW, SCHEDULED, SPAN, name_of_prediction, name_of_watch
 from fullpass.pipeline.authoring.checks.check import load_checked
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.options import NeededFile
@@ -47,6 +47,7 @@ _Parameters = Annotated[
 _Predict = Annotated[
     bool, Option("--predict", help="The batch prediction of the environment file, instead of the training.")
 ]
+_Watch = Annotated[bool, Option("--watch", help="The watch of the served model, instead of the training.")]
 _Span = Annotated[
     str | None, Option(help="As in `fullpass run`: latest, a date, a number, or A:B; or new.", show_default=False)
 ]
@@ -80,6 +81,7 @@ def submit(
     param: _Parameters = None,
     span: _Span = None,
     predict: _Predict = False,
+    watch: _Watch = False,
     run: Annotated[
         str | None, Option(metavar="ID", help="Wait for this run of the pipeline, instead of starting one.")
     ] = None,
@@ -93,7 +95,7 @@ def submit(
     from fullpass.kubeflow.environment import load_environment
 
     loaded = load_checked(file, runs_here=False)
-    package = compile_quietly(loaded, load_environment(env), predict=predict).package
+    package = compile_quietly(loaded, load_environment(env), predict=predict, watch=watch).package
     if span is not None and SPAN not in package.parameters:
         if predict:
             raise UsageError(f"--span {span}: a prediction has a date: --param date=2026-01-02.")
@@ -142,6 +144,7 @@ def apply(
     service_account: _Account = None,
     param: _Parameters = None,
     predict: _Predict = False,
+    watch: _Watch = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Show the plan and change nothing.")] = False,
 ) -> None:
     """Create the YAML's schedule in Kubeflow. An unchanged schedule is kept; a changed one is replaced."""
@@ -149,8 +152,9 @@ def apply(
 
     loaded, environment = load_checked(file, runs_here=False), load_environment(env)
     by_time = schedule_time(loaded.config.schedule, span_unit(loaded.config.data), environment.config.kubeflow)
-    cron = _cron_of_prediction(environment) if predict else _cron_line(loaded, by_time=bool(by_time))
-    package = compile_quietly(loaded, environment, predict=predict).package
+    own = _cron_of(environment, predict=predict) if predict or watch else None
+    cron = own or _cron_line(loaded, by_time=bool(by_time))
+    package = compile_quietly(loaded, environment, predict=predict, watch=watch).package
     # Both values make a run fail if a model was already trained on the span (see recurring_runs.py).
     spans = [f"{SPAN}={SCHEDULED if by_time else NEW}"] if SPAN in package.parameters else []
     given = verb.run_parameters(package, [*spans, *(param or [])])
@@ -193,9 +197,15 @@ def list_(
 
 
 def _changes_schedule(summary: str, change: _Change, done: str) -> Callable[..., None]:
-    def command(file: NeededFile, host: _Host = None, namespace: _Namespace = None, predict: _Predict = False) -> None:
+    def command(
+        file: NeededFile,
+        host: _Host = None,
+        namespace: _Namespace = None,
+        predict: _Predict = False,
+        watch: _Watch = False,
+    ) -> None:
         name = load_checked(file, runs_here=False).config.name
-        name = name_of_prediction(name) if predict else name
+        name = name_of_prediction(name) if predict else name_of_watch(name) if watch else name
         recurring_runs.change(_cluster(host, namespace), name, change)
         print_text(f"{name}: {done}")
 
@@ -225,10 +235,11 @@ def _cron_line(loaded: Loaded, *, by_time: bool) -> str:
     return schedule.cron
 
 
-def _cron_of_prediction(environment: "Environment") -> str:
-    cron = environment.prediction.cron
+def _cron_of(environment: "Environment", *, predict: bool) -> str:
+    """Returns the cron line of the batch prediction, or of the watch."""
+    key, cron = ("predict", environment.prediction.cron) if predict else ("watch", environment.config.watch.cron)
     if cron is None:
-        raise UserError(f'{environment.file}: predict.cron is missing. For every day at five: cron: "0 5 * * *".')
+        raise UserError(f'{environment.file}: {key}.cron is missing. For every day at five: cron: "0 5 * * *".')
     return cron
 
 
@@ -241,27 +252,31 @@ def compile_(
     env: _Env,
     output: Annotated[Path, Option("--output", "-o", help="The file to write.")] = Path("package.yaml"),
     predict: _Predict = False,
+    watch: _Watch = False,
 ) -> None:
     """Compile the pipeline to a package for Kubeflow Pipelines, checked against the rules of its release."""
     from fullpass.kubeflow.environment import load_environment
 
     loaded, environment = load_checked(file, runs_here=False), load_environment(env)
-    compiled = compile_quietly(loaded, environment, predict=predict)
+    compiled = compile_quietly(loaded, environment, predict=predict, watch=watch)
     write_atomically(output, to_yaml(compiled.package))
     print_text(f"{output}: {len(compiled.package.tasks)} tasks for Kubeflow Pipelines {environment.config.kubeflow}")
     for sentence in compiled.remarks:
         print_text(f"  {sentence}")
 
 
-def compile_quietly(loaded: Loaded, environment: "Environment", *, predict: bool = False) -> "Compiled":
-    """Returns the package of a pipeline, or of its batch prediction, without the output of TFX and TensorFlow.
+def compile_quietly(
+    loaded: Loaded, environment: "Environment", *, predict: bool = False, watch: bool = False
+) -> "Compiled":
+    """Returns the package of a pipeline, its batch prediction or its watch, without the output of TFX and TensorFlow.
 
     Warnings go to standard error.
     """
     with TemporaryDirectory() as folder, noise_to(Path(folder) / "imports.log"):
-        from fullpass.kubeflow.compile.compile import compile_package, compile_prediction
+        from fullpass.kubeflow.compile.compile import compile_package, compile_prediction, compile_watch
 
-        compiled = (compile_prediction if predict else compile_package)(loaded, environment)
+        compiler = compile_prediction if predict else compile_watch if watch else compile_package
+        compiled = compiler(loaded, environment)
     for problem in compiled.warnings:
         print_text(problem.located(environment.file), err=True)
     return compiled

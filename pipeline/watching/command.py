@@ -44,7 +44,7 @@ def watch(
         from fullpass.pipeline.watching import record, shown
         from fullpass.pipeline.watching.watch import watch as watch_model
 
-        report = watch_model(loaded, root=root, at=_moment(at), challenger=challenger)
+        report = watch_model(loaded, root=root, at=moment_of(at), challenger=challenger)
     if as_json:
         print_data(to_json_text(record.record_of(report), indent=2))
     else:
@@ -52,7 +52,8 @@ def watch(
     raise typer.Exit(record.act(loaded, report, root=root))
 
 
-def _moment(text: str | None) -> datetime:
+def moment_of(text: str | None) -> datetime:
+    """Returns the time that a text gives, by default now, with a time zone."""
     if text is None:
         return datetime.now(UTC)
     try:

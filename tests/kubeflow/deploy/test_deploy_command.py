@@ -79,6 +79,24 @@ def test_a_run_takes_the_span_it_is_given_and_a_scheduled_one_what_is_new(files,
 
 
 @pytest.mark.integration
+def test_a_watch_has_runs_and_a_schedule_of_its_own(files, server):
+    at = {"KF_PIPELINES_ENDPOINT": server.address}
+    with Path(files[0]).open("a") as file:
+        file.write("serving_log: {source: {format: serving_log, path: '/models/log/*/*'}}\n")
+    submitted = fullpass("submit", *files, "--watch", "--no-wait", "--param", "date=2026-01-21", **at)
+    assert submitted.exit_code == 0, submitted
+    (run,) = server.things["runs"].values()
+    assert run["runtime_config"]["parameters"] == {"date": "2026-01-21"}
+    assert run["display_name"].startswith("taxi-watch ")
+    assert "watch.cron is missing" in str(fullpass("schedule", "apply", *files, "--watch", **at).exception)
+    Path(files[2]).write_text(ENVIRONMENT + "watch: {cron: '0 6 * * *'}\n")
+    assert fullpass("schedule", "apply", *files, "--watch", **at).exit_code == 0
+    assert "taxi-watch  0 0 6 * * *" in fullpass("schedule", "list", *files[1:], **at).stdout
+    assert fullpass("schedule", "delete", files[0], "--watch", **at).exit_code == 0
+    assert not server.things["recurringruns"]
+
+
+@pytest.mark.integration
 def test_a_batch_prediction_runs_once_and_on_a_schedule_of_its_own(files, server):
     at = {"KF_PIPELINES_ENDPOINT": server.address}
     predict = "predict: {rows: '/models/{YYYY}-{MM}-{DD}.csv', output: '/models/out/{YYYY}-{MM}-{DD}.csv'}\n"
