@@ -34,7 +34,7 @@ endif
 PYTHONS := $(PYTHON)
 endif
 
-.PHONY: help env demo test test-fast test-long coverage fuzz sizes licenses lint types docs bench bench-run bench-taxi bench-edit bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-images bench-kubeflow bench-predict bench-serve bench-joins bench-target bench-rules gate-events check-flink check-spark check-s3 check-serving check-image check-kfp check-kube check-kube-workers check-workers check-mlflow check-report check-wheel check-newest pictures lock lock-checks clean FORCE
+.PHONY: help env demo test test-fast test-long coverage fuzz sizes licenses lint types docs bench bench-run bench-taxi bench-edit bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-images bench-kubeflow bench-predict bench-serve bench-joins bench-target bench-rules bench-representations gate-events check-flink check-spark check-s3 check-serving check-image check-kfp check-kube check-kube-workers check-workers check-mlflow check-report check-wheel check-newest pictures lock lock-checks clean FORCE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -89,7 +89,7 @@ pictures: env  ## makes the pictures of the README from a run of the taxi exampl
 docs: env  ## writes docs/config.md, transforms.md and expressions.md from the code
 	$(VENV_PYTHON) -m fullpass.pipeline.reference.reference docs
 
-bench: bench-run bench-taxi bench-edit bench-ingest bench-records bench-window bench-input bench-images bench-diagnose bench-kubeflow  ## runs the benchmarks one after the other, except init, models, predict, serve, rules, target, joins and vocabulary
+bench: bench-run bench-taxi bench-edit bench-ingest bench-records bench-window bench-input bench-images bench-diagnose bench-kubeflow  ## runs the benchmarks one after the other, except init, models, predict, serve, rules, representations, target, joins and vocabulary
 
 bench-run: env  ## compares a stock TFX pipeline with Fullpass on flights, node by node; ARGS="--repeat 3 --scale 10"; --rows 20000 for a quick try
 	$(VENV_PYTHON) -m benchmarks.bench_run $(ARGS)
@@ -120,6 +120,9 @@ bench-models: env .tools/boosters/installed  ## compares the unchanged results o
 
 bench-rules: env  ## switches each rule of init and check --data off, and prints on which files something changes; ARGS="FOLDER ... --only RULE --score"
 	$(VENV_PYTHON) -m benchmarks.bench_rules $(ARGS)
+
+bench-representations: env .tools/boosters/installed  ## compares init and run with and without the search of representations, and boosted trees; ARGS="SET ... --seeds 0 1 2"
+	PYTHONPATH="$(CURDIR)/.tools/boosters" $(VENV_PYTHON) -m benchmarks.bench_representations $(ARGS)
 
 bench-vocabulary: env  ## analyzes a vocabulary of 20 million distinct tokens: memory, and equality with a plain count; ARGS="--tokens 1000000"
 	$(VENV_PYTHON) -m benchmarks.bench_vocabulary $(ARGS)

@@ -136,7 +136,7 @@ def measure(name: str, seed: int, models: Sequence[str], autogluon: str | None =
             peaks[model] = max(timing.peak_mib for timing in timings)
         else:
             began = time.process_time()
-            answers = (_of_booster if model in BOOSTERS else _of_sklearn)(model, data, held_out)
+            answers = (booster_answers if model in BOOSTERS else _of_sklearn)(model, data, held_out)
             seconds[model] = time.process_time() - began
         scores[model] = metric(data.task, data.label[held_out], answers)
     return Result(name, data.task, scores, seconds, seed, peaks, split)
@@ -160,8 +160,8 @@ def _ours(data: DataSet, held_out: np.ndarray, *, network: bool) -> tuple[np.nda
     """
     with tempfile.TemporaryDirectory(prefix="bench_models_") as folder:
         directory = Path(folder)
-        _write(directory / "rows.csv", data, ~held_out)
-        _write(directory / "new.csv", data, held_out)
+        write_rows(directory / "rows.csv", data, ~held_out)
+        write_rows(directory / "new.csv", data, held_out)
         config, out = directory / "pipeline.yaml", directory / "out.csv"
         init = [*FULLPASS, "init", f"{directory}/rows.csv", "--label", "label", "--task", data.task, "-o", str(config)]
         timings = [time_command(init, log=directory / "init.log")]
@@ -174,19 +174,24 @@ def _ours(data: DataSet, held_out: np.ndarray, *, network: bool) -> tuple[np.nda
         time_command(command, log=directory / "predict.log")
         with out.open(newline="") as file:
             rows = list(csv.DictReader(file))
+    return answers_of(data, rows), timings
+
+
+def answers_of(data: DataSet, rows: Sequence[Mapping[str, str]]) -> np.ndarray:
+    """Returns the predictions in what `fullpass predict` wrote: probabilities of the last class, classes or numbers."""
     answer = f"probability_{max(data.label)}" if data.task == "binary" else "prediction"
     if answer not in rows[0]:
         answer = sorted(column for column in rows[0] if column.startswith("probability_"))[-1]
     values = [row[answer] for row in rows]
-    return np.array(values) if data.task == "multiclass" else np.array(values, float), timings
+    return np.array(values) if data.task == "multiclass" else np.array(values, float)
 
 
 def _of_autogluon(data: DataSet, held_out: np.ndarray, python: str) -> tuple[np.ndarray, list[Timing]]:
     """Returns the predictions of AutoGluon for the held-out rows, and what it took."""
     with tempfile.TemporaryDirectory(prefix="bench_models_") as folder:
         directory = Path(folder)
-        _write(directory / "rows.csv", data, ~held_out)
-        _write(directory / "new.csv", data, held_out)
+        write_rows(directory / "rows.csv", data, ~held_out)
+        write_rows(directory / "new.csv", data, held_out)
         command = [python, "benchmarks/autogluon_side.py", folder, data.task, str(_AUTOGLUON_SECONDS)]
         timings = [time_command(command, log=directory / "run.log")]
         with (directory / "out.csv").open(newline="") as file:
@@ -194,7 +199,7 @@ def _of_autogluon(data: DataSet, held_out: np.ndarray, python: str) -> tuple[np.
     return np.array(values) if data.task == "multiclass" else np.array(values, float), timings
 
 
-def _write(path: Path, data: DataSet, chosen: np.ndarray) -> None:
+def write_rows(path: Path, data: DataSet, chosen: np.ndarray) -> None:
     columns = [*data.columns.values(), data.label]
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
@@ -240,12 +245,12 @@ def _estimator(model: str, data: DataSet, held_out: np.ndarray) -> tuple[Any, np
     return trees(categorical_features=texts, random_state=0), matrix
 
 
-def _of_booster(model: str, data: DataSet, held_out: np.ndarray) -> np.ndarray:
+def booster_answers(model: str, data: DataSet, held_out: np.ndarray) -> np.ndarray:
     """Returns the predictions of a library of boosted trees, with its own handling of categories."""
     import pandas
 
     texts = [name for name, column in data.columns.items() if column.dtype.kind != "f"]
-    rows = pandas.DataFrame({name: _codes(column, ~held_out) for name, column in data.columns.items()})
+    rows = pandas.DataFrame({name: _codes(column, ~held_out, len(column)) for name, column in data.columns.items()})
     rows[texts] = rows[texts].fillna(-1).astype(int).astype("category")
     classes, label = (None, data.label) if data.task == "regression" else np.unique(data.label, return_inverse=True)
     order = np.random.default_rng(0).permutation(np.flatnonzero(~held_out))
@@ -294,12 +299,12 @@ def _encoder(texts: Sequence[bool]) -> Any:
     return make_column_transformer((scale, numbers), (OneHotEncoder(handle_unknown="ignore"), categories))
 
 
-def _codes(column: np.ndarray, fit: np.ndarray) -> np.ndarray:
+def _codes(column: np.ndarray, fit: np.ndarray, most: int = _MOST_VALUES) -> np.ndarray:
     """Returns numbers unchanged, and the most frequent texts of the `fit` rows as codes 0, 1, 2 ...; others are NaN."""
     if column.dtype.kind == "f":
         return column
     values, counts = np.unique(column[fit & (column != "")], return_counts=True)
-    common = values[np.argsort(-counts, kind="stable")][:_MOST_VALUES].tolist()
+    common = values[np.argsort(-counts, kind="stable")][:most].tolist()
     code = {value: float(i) for i, value in enumerate(common)}
     return np.array([code.get(value, np.nan) for value in column.tolist()])
 

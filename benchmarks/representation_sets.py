@@ -23,7 +23,7 @@ def rights() -> DataSet:
         odds += random.normal(0, effect, cell.max() + 1)[cell]
     label = np.where(random.random(rows) < 1 / (1 + np.exp(-odds)), "refused", "granted")
     spread = random.permutation(20_000)
-    return DataSet({f"{name}_id": spread[own].astype(float) for name, own in ids.items()}, label, "binary")
+    return DataSet({f"{name}_id": spread[own].astype(str) for name, own in ids.items()}, label, "binary")
 
 
 def houses() -> DataSet:
@@ -49,7 +49,8 @@ def ratings() -> DataSet:
     taste, trait = random.normal(0, 1, (500, 2)), random.normal(0, 1, (160, 2))
     mark = 5.5 + random.normal(0, 1.2, 500)[giver] + random.normal(0, 1.0, 160)[taker]
     mark = mark + (taste[giver] * trait[taker]).sum(axis=1) * 0.5 + random.normal(0, 1.5, rows)
-    columns = {"giver": giver + 1.0, "taker": taker + 1.0, "round": random.integers(1, 22, rows).astype(float)}
+    columns = {"giver": (giver + 1).astype(str), "taker": (taker + 1).astype(str)}
+    columns["round"] = random.integers(1, 22, rows).astype(float)
     return DataSet(columns, mark.round(2), "regression")
 
 

@@ -67,7 +67,7 @@ class Target:
     @cached_property
     def known_ranks(self) -> np.ndarray:
         """float64 [known rows], the rank of each label."""
-        return _ranks(self.y[self.known])
+        return ranks(self.y[self.known])
 
 
 @dataclass(frozen=True)
@@ -203,10 +203,10 @@ def auc(scores: np.ndarray, positive: np.ndarray) -> float:
     """Returns the area under the ROC curve for labels 0 and 1; ties count half (Mann-Whitney)."""
     ones = int(positive.sum())
     zeros = len(positive) - ones
-    return float((_ranks(scores)[positive == 1].sum() - ones * (ones + 1) / 2) / (ones * zeros))
+    return float((ranks(scores)[positive == 1].sum() - ones * (ones + 1) / 2) / (ones * zeros))
 
 
-def _ranks(numbers: np.ndarray) -> np.ndarray:
+def ranks(numbers: np.ndarray) -> np.ndarray:
     """Returns the rank of each number, counted from 1; equal numbers have their mean rank."""
     _, codes, counts = np.unique(numbers, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - (counts - 1) / 2)[codes]
@@ -234,7 +234,7 @@ def _r2_of_line(x: np.ndarray, y: np.ndarray) -> float:
     known = ~np.isnan(x) & ~np.isnan(y)
     if known.sum() < FEWEST_ROWS:
         return 0.0
-    x, y = _ranks(x[known]), _ranks(y[known])
+    x, y = ranks(x[known]), ranks(y[known])
     return float(np.corrcoef(x, y)[0, 1] ** 2) if x.std() > 0 and y.std() > 0 else 0.0
 
 

@@ -9,15 +9,15 @@ import numpy as np
 
 from fullpass.base.processes import usable_cores
 from fullpass.pipeline.authoring.init.search.encodings import Encoding
-from fullpass.pipeline.authoring.profile.strength import auc
+from fullpass.pipeline.authoring.profile.strength import ranks
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.loss_config import LOSSES
 from fullpass.trainer.trees.work import CATEGORIES, USUAL_LEAVES, Work
 
 FOLDS = 5
 """Each booster learns from four fifths of the rows."""
-_REACH = 2.78
-"""Half of a 95 % interval of the mean of five values, in their standard errors (Student's t)."""
+_REACH = 1.96
+"""Half of a 95 % interval, in standard errors."""
 _RATE, _ROUNDS, _PATIENCE = 0.15, 130, 12
 _SORTING = 15
 """Work of a value of a category in each leaf, which sorts them."""
@@ -29,7 +29,7 @@ _FEATURE_PRICE = 0.0002
 
 @dataclass(frozen=True)
 class Gain:
-    """A paired difference of a metric over the folds, and half its 95 % interval."""
+    """A paired difference of a metric over the rows of all folds, and half its 95 % interval."""
 
     mean: float
     reach: float
@@ -46,43 +46,60 @@ class Gain:
         return f"{self.mean:+.{digits}f} ± {self.reach:.{digits}f} {self.metric} in five folds"
 
 
+def gain_of(gains: np.ndarray, metric: str) -> Gain:
+    """Returns the mean of the gain of each row, float64 [rows], with its interval."""
+    return Gain(float(gains.mean()), float(_REACH * gains.std() / len(gains) ** 0.5), metric)
+
+
 @dataclass(frozen=True, eq=False)
 class Judged:
     """What the boosters of some columns reach.
 
     Attributes:
-        scores: float64 [folds], the metric; more is better.
-        misses: float64 [folds], the mean relative error of labels of 0 and above, else 0; less is better. Errors of
-            labels below the median count less.
+        scores: float64 [rows], whose mean is the metric; more is better.
         predicted: float64 [rows] or [rows, classes], by the boosters that did not learn from a row.
         rounds: The rounds of a fold, on average.
     """
 
     scores: np.ndarray
-    misses: np.ndarray
     predicted: np.ndarray
     rounds: int
 
 
-def _explained(y: np.ndarray, predicted: np.ndarray) -> float:
-    return float(1 - np.mean((y - predicted) ** 2) / y.var())
+def _explained(y: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    return 1 - (y - predicted) ** 2 / y.var()
 
 
-def _likelihood(y: np.ndarray, predicted: np.ndarray) -> float:
-    return float(np.log(np.maximum(predicted[np.arange(len(y)), y.astype(int)], 1e-15)).mean())
+def _likelihood(y: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    return np.log(np.maximum(predicted[np.arange(len(y)), y.astype(int)], 1e-15))
 
 
-def _relative_error(y: np.ndarray, predicted: np.ndarray) -> float:
+def _areas(y: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """Returns numbers with the AUC as their mean, and the variance of DeLong et al. (1988) as that of their mean."""
+    areas = np.empty(len(y))
+    for own in (0, 1):
+        rows, others = y == own, np.sum(y != own)
+        below = (ranks(predicted)[rows] - ranks(predicted[rows])) / others
+        area = below if own else 1 - below
+        areas[rows] = area.mean() + (area - area.mean()) * len(y) / rows.sum()
+    return areas
+
+
+def relative_errors(y: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """Returns the size of the relative error of each row, of labels of 0 and above; those below the median count less.
+
+    They are not decided by a few large labels.
+    """
     usual = np.median(y[y > 0])
-    return float(np.abs(np.log((y + usual) / (np.maximum(predicted, 0) + usual))).mean())
+    return np.abs(np.log((y + usual) / (np.maximum(predicted, 0) + usual)))
 
 
-_MEASURES: Mapping[Task, tuple[str, Callable[[np.ndarray, np.ndarray], float]]] = {
-    "binary": ("AUC", lambda y, predicted: auc(predicted, y)),
+_MEASURES: Mapping[Task, tuple[str, Callable[[np.ndarray, np.ndarray], np.ndarray]]] = {
+    "binary": ("AUC", _areas),
     "multiclass": ("log likelihood", _likelihood),
     "regression": ("explained variance", _explained),
 }
-"""Task -> the name of what is compared, and its value for labels and predictions; more is better."""
+"""Task -> the name of what is compared, and its parts by row for labels and predictions, with the value as the mean."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,14 +129,11 @@ class FoldJudge:
         """Returns the scores of boosters with a loss of `training.loss`, on the scale of the label."""
         with ThreadPoolExecutor(usable_cores()) as threads:
             parts = list(threads.map(lambda fold: self._of_fold(fold, columns, loss), range(FOLDS)))
-        predicted = np.empty((len(self.y), *parts[0][0].shape[1:]))
+        predicted, scores = np.empty((len(self.y), *parts[0][0].shape[1:])), np.empty(len(self.y))
         for fold, (part, _) in enumerate(parts):
-            predicted[self.folds == fold] = part
-        measure, own = _MEASURES[self.task][1], [self.folds == fold for fold in range(FOLDS)]
-        scores = [measure(self.y[rows], predicted[rows]) for rows in own]
-        relative = self.task == "regression" and self.y.min() >= 0
-        misses = [_relative_error(self.y[rows], predicted[rows]) if relative else 0.0 for rows in own]
-        return Judged(np.array(scores), np.array(misses), predicted, sum(rounds for _, rounds in parts) // FOLDS)
+            rows = self.folds == fold
+            predicted[rows], scores[rows] = part, _MEASURES[self.task][1](self.y[rows], part)
+        return Judged(scores, predicted, sum(rounds for _, rounds in parts) // FOLDS)
 
     def smoothed(self, columns: Sequence[Encoding]) -> "FoldJudge":
         """Returns the judge with the trainer's treatment of categories that predicts the first fold best."""
@@ -127,13 +141,11 @@ class FoldJudge:
         with ThreadPoolExecutor(usable_cores()) as threads:
             found = list(threads.map(lambda judge: judge._of_fold(0, columns, "auto")[0], judges))
         measure, rows = _MEASURES[self.task][1], self.folds == 0
-        return judges[int(np.argmax([measure(self.y[rows], predicted) for predicted in found]))]
+        return judges[int(np.argmax([measure(self.y[rows], predicted).mean() for predicted in found]))]
 
     def gain(self, before: Judged, after: Judged) -> Gain:
         """Returns by how much one judgement is better than another of the same rows."""
-        gains = after.scores - before.scores
-        reach = float(_REACH * gains.std(ddof=1) / FOLDS**0.5)
-        return Gain(float(gains.mean()), reach, _MEASURES[self.task][0])
+        return gain_of(after.scores - before.scores, _MEASURES[self.task][0])
 
     def price(self, features: int) -> float:
         """Returns what so many more features in each request must gain."""

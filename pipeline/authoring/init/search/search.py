@@ -11,7 +11,14 @@ import pyarrow as pa
 
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel
 from fullpass.pipeline.authoring.init.search.encodings import Encoding
-from fullpass.pipeline.authoring.init.search.judge import FOLDS, USUAL_ROUNDS, FoldJudge, Judged
+from fullpass.pipeline.authoring.init.search.judge import (
+    FOLDS,
+    USUAL_ROUNDS,
+    FoldJudge,
+    Judged,
+    gain_of,
+    relative_errors,
+)
 from fullpass.pipeline.authoring.init.search.representations import (
     FEATURES,
     KINDS,
@@ -140,7 +147,7 @@ class _Search:
     def _with_loss(self, best: Judged) -> Judged:
         """Returns the judgement by the loss that pays.
 
-        Where few large labels decide the variance explained, the relative errors must be smaller in every fold.
+        Where few large labels decide the variance explained, relative errors are compared.
         """
         lowest, why = self.judge.y.min(), ""
         for loss in _LOSSES:
@@ -148,14 +155,13 @@ class _Search:
                 continue
             after = self._judged(self.columns, loss)
             gain = self.judge.gain(best, after)
-            pays, told = gain.pays(0.0), gain.text
             if gain.reach > _UNDECIDED:
-                pays = bool((after.misses < best.misses).all())
-                told = f"relative error {after.misses.mean():.2f} from {best.misses.mean():.2f} in five folds"
-            if pays:
-                best, self.loss, why = after, loss, told
+                before, less = (relative_errors(self.judge.y, one.predicted) for one in (best, after))
+                gain = gain_of(before - less, "less relative error")
+            if gain.pays(0.0):
+                best, self.loss, why = after, loss, gain.text
             else:
-                self.found.told.append(f"loss {loss}: {told}")
+                self.found.told.append(f"loss {loss}: {gain.text}")
         self.found = replace(self.found, loss=(self.loss, why))
         return best
 
