@@ -151,7 +151,7 @@ def init(
     ] = None,
     search_seconds: Annotated[
         float, Option(min=0, help="Processor seconds to try representations for, about; 0 tries none.")
-    ] = 10,
+    ] = 20,
 ) -> None:
     """Write a pipeline YAML from a sample of the data. Each line has a comment with its reason."""
     from fullpass.pipeline.authoring.init.init import init as write_pipeline

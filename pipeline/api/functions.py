@@ -63,7 +63,7 @@ def init(
     output: Path | str = "pipeline.yaml",
     sample: int = 20_000,
     overwrite: bool = False,
-    search_seconds: float = 10,
+    search_seconds: float = 20,
 ) -> Pipeline:
     """Writes a pipeline YAML from data, like `fullpass init`, and returns the pipeline. Comments in it give reasons.
 

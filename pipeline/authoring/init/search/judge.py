@@ -21,6 +21,8 @@ _REACH = 1.96
 _RATE, _ROUNDS, _PATIENCE = 0.15, 130, 12
 _SORTING = 15
 """Work of a value of a category in each leaf, which sorts them."""
+_OVERHEAD = 2
+"""How many times the counted work small tables take, as each round and each fold begins anew."""
 USUAL_ROUNDS = 60
 """Rounds that boosters of classes take, for an estimate of the work."""
 _FEATURE_PRICE = 0.0002
@@ -123,7 +125,7 @@ class FoldJudge:
         values = sum(int(one.values.max()) for one in columns if one.kind == "category")
         sorting = rounds * self.classes * USUAL_LEAVES * values * _SORTING
         work = Work(len(self.y) * (FOLDS - 1) // FOLDS, len(columns) + more, self.classes)
-        return FOLDS * (work.of(USUAL_LEAVES, rounds) + sorting)
+        return FOLDS * _OVERHEAD * (work.of(USUAL_LEAVES, rounds) + sorting)
 
     def judged(self, columns: Sequence[Encoding], loss: str = "auto") -> Judged:
         """Returns the scores of boosters with a loss of `training.loss`, on the scale of the label."""

@@ -43,12 +43,12 @@ class SampledColumns:
 
     Attributes:
         used: int64 [used rows], the sampled rows with a label that are used.
-        taken: Names that no feature may have.
+        taken: Names that no feature may have; those of candidates are added.
     """
 
     profiles: Sequence[ColumnProfile]
     used: np.ndarray
-    taken: Sequence[str]
+    taken: list[str]
 
     def codes(self, column: ColumnProfile) -> np.ndarray:
         """Returns the value of each used row, int64 [used rows], 0 for missing."""
@@ -61,7 +61,8 @@ class SampledColumns:
 
     def line(self, name: str, value: Mapping[str, object]) -> YamlLine:
         """Returns a feature whose name is made unique."""
-        return YamlLine(unique(name, self.taken), dict(value))
+        self.taken.append(unique(name, self.taken))
+        return YamlLine(self.taken[-1], dict(value))
 
 
 def known_encodings(column: ColumnProfile, used: np.ndarray) -> list[Encoding]:

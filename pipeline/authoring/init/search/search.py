@@ -33,12 +33,14 @@ from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
 from fullpass.trainer.loss_config import LOSSES
 from fullpass.trainer.trees.work import seconds_of_work
 
-SECONDS = 10.0
+SECONDS = 20.0
 """Processor seconds of a search, by default."""
 _FEWEST_ROWS = 2_000
 """Labelled rows from which on a search pays: below, trees of a run are chosen by folds, which target means prevent."""
 _FEWEST_OF_CLASS = 50
 """Rows with another label than the commonest: ten in each fold."""
+_REPEATING = 0.9
+"""Different rows per row, below which rows repeat by nature."""
 _UNDECIDED = 0.05
 """Half an interval of the variance explained from which on a few large labels decide it."""
 _LOSSES = ("poisson", "log_normal")
@@ -107,10 +109,15 @@ def _is_rare(y: np.ndarray) -> bool:
 
 
 def _judge(profile: SourceProfile, chosen: ChosenLabel, names: list[str], used: np.ndarray) -> FoldJudge:
-    """Returns the judge of the used rows; equal rows are in one fold, as in one split of a run."""
+    """Returns the judge of the used rows; equal rows are in one fold, as in one split of a run, unless most repeat.
+
+    Rows of a few ids and a label are equal by nature: in folds of equal rows, no fold would know both labels of a pair.
+    """
     classes = int(chosen.target.y[used].max()) + 1 if chosen.guess.task == "multiclass" else 1
     keys = row_keys(profile.sample, [*names, chosen.column.name]).take(profile.sample.picked).take(pa.array(used))
     content = keys.dictionary_encode().indices.to_numpy()
+    if content.max() < _REPEATING * len(used):
+        content = np.arange(len(used))
     folds = np.random.default_rng(1).permutation(content.max() + 1)[content] % FOLDS
     return FoldJudge(chosen.target.y[used], folds, chosen.guess.task, classes)
 
@@ -166,22 +173,24 @@ class _Search:
         return best
 
     def _with_kind(self, kind: Kind, best: Judged) -> Judged:
-        """Returns the judgement with as many candidates of a kind as pay."""
+        """Returns the judgement with as many candidates of a kind as pay; more are tried until some lose."""
         most, errors, kept = FEATURES - len(self.found.features), self._errors(best), 0
         candidates = sorted(kind.propose(self.table), key=lambda one: -one.encoding.told(errors))[:most]
-        for size in dict.fromkeys(min(size, len(candidates)) for size in kind.sizes):
+        for size in dict.fromkeys(min(size, len(candidates)) for size in kind.sizes if candidates):
             tried, columns = candidates[kept:size], [*self.columns, *(one.encoding for one in candidates[:size])]
             told = counted(len(tried), *kind.names)
             if seconds_of_work(self.spent + self.judge.work(columns, rounds=self.rounds)) > self.seconds:
                 self.found.told.append(f"{told}: no time left")
-            elif tried:
-                after = self._judged(columns, self.loss)
-                gain = self.judge.gain(best, after)
-                if gain.pays(self.judge.price(len(tried))):
-                    best, kept = after, size
-                    self.found.features.extend(replace(one.line, why=f"one of {told}: {gain.text}") for one in tried)
-                else:
-                    self.found.told.append(f"{told}: {gain.text}")
+                break
+            after = self._judged(columns, self.loss)
+            gain = self.judge.gain(best, after)
+            if gain.pays(self.judge.price(len(tried))):
+                best, kept = after, size
+                self.found.features.extend(replace(one.line, why=f"one of {told}: {gain.text}") for one in tried)
+                continue
+            self.found.told.append(f"{told}: {gain.text}")
+            if gain.mean < 0:
+                break
         self.columns += [one.encoding for one in candidates[:kept]]
         return best
 
