@@ -38,10 +38,10 @@ def fullpass(data: DataSet, held_out: np.ndarray, options: tuple[str, ...]) -> d
         write_rows(folder / "new.csv", data, held_out)
         config, out = folder / "pipeline.yaml", folder / "out.csv"
         init = [*FULLPASS, "init", str(folder / "rows.csv"), "--label", "label", "--task", data.task, "-o", str(config)]
-        timings = [
-            time_command([*init, *options], log=folder / "init.log"),
-            time_command([*FULLPASS, "run", str(config)], log=folder / "run.log"),
-        ]
+        timings = [time_command([*init, *options], log=folder / "init.log")]
+        text = config.read_text()
+        config.write_text(text.replace("beyond_chance: 0.95, ", ""))  # a model that chance explains is compared, too
+        timings.append(time_command([*FULLPASS, "run", str(config)], log=folder / "run.log"))
         (summary,) = (json.loads(path.read_text()) for path in folder.glob("runs/*/logs/*/run.json"))
         export = max(folder.glob("runs/*/Trainer/model/*/Format-Serving"))
         command = [*FULLPASS, "predict", str(export), str(folder / "new.csv"), "-o", str(out)]

@@ -57,12 +57,6 @@ def test_noise_adds_nothing_and_says_so(tmp_path, random):
     assert "1 target mean: " in line and "1 count: " in line
 
 
-def test_pairs_pay(tmp_path, pairs):
-    written, _ = searched(tmp_path, pairs)
-    value = {"type": "target", "columns": ("plane", "route"), "smoothing": 5.0}
-    assert features_of(written)["plane_route_mean"] == value
-
-
 def test_rows_that_repeat_by_nature_are_in_several_folds(tmp_path, pairs):
     """With equal rows in one fold, all late rows of a pair would be judged by those that are not: AUC 0.43 less."""
     written, _ = searched(tmp_path, {name: column for name, column in pairs.items() if name != "noise"})
