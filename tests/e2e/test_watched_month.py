@@ -99,14 +99,15 @@ def test_what_was_planted_is_named_on_its_day_with_its_first_hour(month):
         assert named[f"{name} {first}"][0] == began and named[f"{name} {first}"][1] <= day + 1, named
 
 
-def labelled(month, until, days):
-    """Returns the day, the label and the score of the requests of some days whose label is known at a time."""
+def labelled(month, until, days, shop=None):
+    """Returns the day, label and score of the requests, or those of a shop, whose label is known at a time."""
     with (month.folder / "labels.csv").open() as file:
         labels = {row["order_id"]: int(row["late"]) for row in csv.DictReader(file) if row["known_at"] < until}
     found = []
     for day in days:
         text = (month.folder / "log" / f"2026-01-{day:02d}" / "000000.jsonl").read_text()
         lines = [line for line in map(json.loads, text.splitlines()) if line["log_id"] in labels]
+        lines = [line for line in lines if shop in (None, line["shop"])]
         found += [(day, labels[line["log_id"]], line["log_scores"][0]) for line in lines]
     return np.array(found)
 
@@ -120,6 +121,13 @@ def test_the_metrics_of_a_watch_are_those_of_the_joined_rows(month):
         mine = rows[rows[:, 0] == day]
         assert found["labels"] == len(mine)
         assert found["metrics"]["auc"]["value"] == pytest.approx(roc_auc_score(mine[:, 1], mine[:, 2]), abs=1e-3)
+
+    first, last = (int(day[-2:]) for day in live["over"])
+    slices = {name: (rows, metrics["auc"]) for name, rows, metrics in live["slices"]}
+    assert {*slices} == {f"shop {shop}" for shop in (*month.module.SHOPS, month.module.NEW_SHOP)}
+    north = labelled(month, "2026-01-20", range(first, last + 1), "north")
+    auc = roc_auc_score(north[:, 1], north[:, 2])
+    assert slices["shop north"] == (len(north), pytest.approx(auc, abs=1e-3))
 
 
 def test_it_retrains_on_the_first_day_whose_labels_show_it_and_the_model_names_the_reason(month):
