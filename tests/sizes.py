@@ -19,8 +19,8 @@ COMMITS = 100
 
 CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "init": (1_530, ("pipeline/authoring/init/", "pipeline/authoring/derived_columns")),
-    "profile of data": (2_360, ("pipeline/authoring/profile/",)),
-    "check --data": (740, ("pipeline/authoring/data_check/",)),
+    "profile of data": (2_365, ("pipeline/authoring/profile/",)),
+    "check --data": (745, ("pipeline/authoring/data_check/",)),
     "rules of check": (1_290, ("pipeline/authoring/checks/",)),
     "YAML, messages, schema, reference": (
         1_220,

@@ -14,8 +14,9 @@ from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, in_
 from fullpass.pipeline.authoring.loading.load import Finding, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.pipeline.authoring.profile.column_profile import shown
-from fullpass.pipeline.authoring.profile.sample import row_keys
+from fullpass.pipeline.authoring.profile.sample import MOST_PARTED, parted_by_label, row_keys
 from fullpass.pipeline.authoring.rules import rule
+from fullpass.preprocessing.columns.raw_columns import request_columns
 
 _FEW_EVAL_ROWS = 100
 """Rows of eval below which a metric has a standard error of 0.05 or more."""
@@ -95,8 +96,14 @@ def check_duplicates(sampled: SampledData) -> Iterator[Finding]:
         return
     split = sampled.config.data.split
     keys: Keys = ("data", "split")
+    label = sampled.raw.keys() - request_columns(sampled.config.preprocessing_config).keys()
+    parted = parted_by_label(sampled.sample, label)
     if sampled.sample.splits:
         keys, where = SOURCE_PATH, ""
+    elif parted > MOST_PARTED:
+        where = f" {parted:.1%} have equals that differ in the label alone."
+        if reads_whole_rows(split):
+            where += " A split by content parts them by label: split by {method: random}."
     elif reads_whole_rows(split):
         where = " Rows that are equal in every column of the data stay in one split."
     elif isinstance(split, HashSplit) and sampled.raw.keys() >= set(columns_of_split(split)):

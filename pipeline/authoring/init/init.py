@@ -203,7 +203,8 @@ def _data_lines(
     if selection.types:
         lines.append(YamlLine("types", dict(selection.types), "read only by expressions, which need the type"))
     if not profile.found.source.given_splits:
-        lines.append(split_line(profile, names))
+        of_label = {chosen.column.name, *chosen.reads} - {c.column.name for c in selection.features}
+        lines.append(split_line(profile, names, of_label))
     share = profile.sample.bad_share
     if share > _BUDGET / 2:
         limit = float(np.ceil(share * 200) / 100) if bad_rows is None else bad_rows

@@ -1,14 +1,14 @@
 """`fullpass init`: proposes how to split rows, and alternatives that fit the data."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 from fullpass.pipeline.authoring.init.yaml_text import YamlLine
 from fullpass.pipeline.authoring.profile.column_profile import PERSON_WORDS, ColumnProfile, words_of
-from fullpass.pipeline.authoring.profile.sample import row_keys
+from fullpass.pipeline.authoring.profile.sample import MOST_PARTED, parted_by_label, row_keys
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
 from fullpass.pipeline.authoring.rules import rule
 from fullpass.trainer.config import VALIDATION
@@ -33,14 +33,22 @@ _NEWEST = "instead: measures on the newest rows"
 _WITHOUT_EPOCH = "; then without the part epoch, of which train has no such values"
 
 
-def split_line(profile: SourceProfile, names: Sequence[str]) -> YamlLine:
-    """Returns the split of rows: by content, unless there are so few different rows that eval could be empty."""
+def split_line(profile: SourceProfile, names: Sequence[str], label: Collection[str]) -> YamlLine:
+    """Returns the split of rows: by content, unless eval could be empty, or rows be parted by their label.
+
+    Args:
+        names: The columns that the run reads.
+        label: Those of them that only the label reads.
+    """
     ratios = ratios_of(profile)
     different = len(row_keys(profile.sample, names).unique())
     if any(column.kind == "image" for column in profile.columns):
         different = profile.sample.seen
     if different < _FEW_DIFFERENT and different < profile.sample.seen:
         why = f"by chance: there are only {different} different rows, too few to be split by content"
+        return YamlLine("split", {"method": "random", "ratios": ratios}, why)
+    if (parted := parted_by_label(profile.sample, label)) > MOST_PARTED:
+        why = f"by chance: {parted:.0%} of the rows repeat, with several labels; a split by content would part these"
         return YamlLine("split", {"method": "random", "ratios": ratios}, why)
     why = "by content: equal rows never fall into different splits"
     if VALIDATION in ratios:

@@ -28,6 +28,8 @@ from fullpass.preprocessing.values.list_values import (
     without_inner_lists,
 )
 
+MOST_PARTED = 0.05
+"""Share of rows above which a split by content, which parts them by their label, does harm: fewer are accidents."""
 _MOST_ROWS = 1_000_000
 """Rows that are kept before the sample is drawn: some hundred megabytes of a table of ten columns."""
 _MOST_FILES = 16
@@ -222,6 +224,24 @@ def row_keys(sample: Sample, columns: Sequence[str]) -> pa.Array:
     arrays = [sample.seen_columns[name] for name in columns if name in sample.seen_columns]
     single = [array for array in arrays if not (is_list(array.type) and pa.types.is_nested(array.type.value_type))]
     return joined_rows([_joined(array) for array in single], "\x1f", null="\0") if single else pa.array([], pa.string())
+
+
+def parted_by_label(sample: Sample, label: Collection[str]) -> float:
+    """Returns the share of the rows that repeat, and that a split by content parts from rows with another label.
+
+    All rows with the same values and the same label fall into one split then, and those with another label into
+    another: what train learns of such values is the opposite of what eval holds.
+
+    Args:
+        label: The columns that the label reads and no feature.
+    """
+    others = [name for name in sample.seen_columns if name not in label]
+    keys = [row_keys(sample, names) for names in (list(sample.seen_columns), others)]
+    if not all(map(len, keys)):
+        return 0.0
+    whole, rest = (key.dictionary_encode().indices.to_numpy() for key in keys)
+    labels = np.bincount(rest[np.unique(whole, return_index=True)[1]])
+    return float(((np.bincount(whole)[whole] > 1) & (labels[rest] > 1)).mean())
 
 
 def _joined(array: pa.Array) -> pa.Array:

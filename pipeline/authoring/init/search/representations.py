@@ -26,7 +26,7 @@ FEATURES = 60
 _REPEATED = 0.2
 """Share of the rows whose pair of values five rows have, from which on pairs occur often enough."""
 _PAIRED = 24
-"""SampledColumns of which pairs are looked at, those with most values: 276 pairs take about a second."""
+"""Columns of which pairs are looked at, those with most values: 276 pairs take about a second."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class SampledColumns:
 
     @property
     def ids(self) -> list[ColumnProfile]:
-        """SampledColumns whose values repeat as those of ids do, whether they are texts or whole numbers."""
+        """Columns whose values repeat as those of ids do, whether they are texts or whole numbers."""
         return [column for column in self.profiles if _may_be_ids(column)]
 
     def line(self, name: str, value: Mapping[str, object]) -> YamlLine:

@@ -235,7 +235,10 @@ def test_few_different_rows_are_not_split_by_content(tmp_path):
     data = write(tmp_path / "a.csv", {"x": [0, 1] * 100, "y": ["a", "b", "b", "b"] * 50})
     init(str(data), output=str(tmp_path / "p.yaml"))
     assert load(tmp_path / "p.yaml").config.data.split.method == "random"
-    priced = write(tmp_path / "b.csv", {"price": [f"${i % 61}.5" for i in range(240)], "y": list("aab") * 80})
+    priced = write(
+        tmp_path / "b.csv",
+        {"price": [f"${i % 61}.5" for i in range(240)], "y": ["aab"[i % 61 % 3] for i in range(240)]},
+    )
     init(str(priced), output=str(tmp_path / "q.yaml"))
     assert load(tmp_path / "q.yaml").config.data.split.method == "hash"
 
@@ -485,3 +488,19 @@ def test_a_label_of_many_orders_of_magnitude_is_learned_by_its_logarithm(tmp_pat
     written = init(str(tmp_path / "rows.csv"), output=str(tmp_path / "p.yaml"), label="cost")
     assert load(written.file).config.training.loss.kind == loss
     assert ("orders of magnitude" in written.text) == (loss == "log_normal")
+
+
+@pytest.mark.integration
+def test_rows_that_a_split_by_content_parts_by_their_label_are_split_by_chance(tmp_path, random):
+    """Hashes of 120 pairs with both labels would put all rows of a pair and a label into one split."""
+    shop, product = random.integers(0, 12, 3_000), random.integers(0, 10, 3_000)
+    late = random.random(3_000) < (shop + product) / 30
+    columns = {"shop": [f"s{one}" for one in shop], "product": [f"p{one}" for one in product], "late": late}
+    split = run(tmp_path, write(tmp_path / "late.csv", columns), label="late").data.split
+    assert split.method == "random" and split.ratios.keys() == {"train", "validation", "eval"}
+    (tmp_path / "p.yaml").unlink()
+    known = {**columns, "late": (shop + product) > 10}  # equal rows have one label, so they stay together
+    assert run(tmp_path, write(tmp_path / "known.csv", known), label="late").data.split.method == "hash"
+    (tmp_path / "p.yaml").unlink()
+    apart = {"order": range(3_000), **columns}  # no row repeats
+    assert run(tmp_path, write(tmp_path / "apart.csv", apart), label="late").data.split.method == "hash"
