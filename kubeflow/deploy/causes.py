@@ -26,8 +26,12 @@ _ATTEMPT = re.compile(r"\((\d+)\)$")
 _OF_PROGRAM = re.compile(r"(?:\w+: )?Error \(exit code \d+\)(?:: )?(\w+: )?")
 """Before the termination message of a container (workflow/controller/operator.go, inferFailedReason, in Argo 4.0.5),
 and the node that the message of a program of Fullpass begins with: a task may run several."""
-_KILLED = re.compile(r"signal: killed|exit status 137|OOMKilled")
-"""In the last line of the launcher, whose child got SIGKILL, and in Argo's message."""
+_KILLED = {
+    "OOMKilled": "was killed for memory above its limit (OOMKilled)",
+    "signal: killed": "was killed, as for memory above its limit",
+    "exit status 137": "was killed, as for memory above its limit",
+}
+"""What Argo's message, or the last line of the launcher, whose child got SIGKILL, contains -> what it means."""
 
 _PAGE_READS_LOGS = "Kubeflow's page (service ml-pipeline-ui) reads logs by itself: give its address as --host"
 """Because the API server of a single-user 2.17.0 looks for pods in a namespace without a name."""
@@ -169,7 +173,8 @@ def _cause(pod: _Pod, log: str) -> str | None:
     if said := _sentence(log):
         return said
     lines = [line.strip() for line in log.strip().splitlines()[-_MOST_LINES:]]
-    killed = "was killed, as for memory above its limit" if _KILLED.search(" ".join([pod.message, *lines[-1:]])) else ""
+    ended = " ".join([pod.message, *lines[-1:]])
+    killed = next((meaning for text, meaning in _KILLED.items() if text in ended), "")
     message = _OF_PROGRAM.sub(r"\1", pod.message, count=1)
     if message and not killed:
         found = _OF_PROGRAM.match(pod.message)

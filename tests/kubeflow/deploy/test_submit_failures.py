@@ -223,7 +223,7 @@ def test_of_two_failures_the_one_that_ended_first_is_the_cause(cluster, server, 
         }
     )
     assert ended(cluster, server, package, {"state": "FAILED"}) == [
-        "second: was killed, as for memory above its limit.",
+        "second: was killed for memory above its limit (OOMKilled).",
         "First: no disk",
         "ingest: Pod was active longer than the deadline",
     ]
