@@ -131,6 +131,10 @@ class Runs:
         """Returns all Workflows."""
         return self.cluster.kubernetes.get(WORKFLOWS)["items"]
 
+    def newest(self) -> Json:
+        """Returns the Workflow that was created last."""
+        return max(self.workflows(), key=lambda item: item["metadata"]["creationTimestamp"])
+
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory) -> Iterator[Runs]:
@@ -197,7 +201,7 @@ def test_a_terminated_run_stops_its_pods_and_is_deleted(runs):
     until(lambda: not runs.containers("Trainer"), 120)
     runs.tell("terminated", 1, [runs.workflow(name)], time.monotonic() - began)
     told = runs.submit("wait for it", "--run", run, pipeline="stopped.yaml")
-    assert told.code == 1 and "terminated" in told.output
+    assert told.code == 1 and f"run {run} was canceled." in told.output
     requests.delete(f"{runs.host}/apis/v2beta1/runs/{run}", timeout=60).raise_for_status()
     until(lambda: name not in {item["metadata"]["name"] for item in runs.workflows()}, 60)
 
@@ -211,7 +215,7 @@ def test_a_recurring_run(runs):
     until(lambda: len(runs.workflows()) > before, 150)
     done = runs.fullpass("schedule", "delete", *given)
     assert done.code == 0, done.output
-    newest = max(runs.workflows(), key=lambda item: item["metadata"]["creationTimestamp"])["metadata"]["name"]
+    newest = runs.newest()["metadata"]["name"]
     began = time.monotonic()
     until(lambda: runs.workflow(newest)["status"].get("phase") in ENDED, 1200)
     made = runs.workflow(newest)
@@ -222,7 +226,8 @@ def test_a_recurring_run(runs):
 def test_a_pod_that_is_deleted_is_tried_again(runs):
     runs.variant("longer.yaml", {"epochs: 1": "epochs: 2"})
     done = runs.submit("deleted pod", pipeline="longer.yaml", hurt=lambda: runs.delete_pod("Trainer"))
-    assert done.code == 0
+    messages = [node.get("message") for node in runs.newest()["status"]["nodes"].values()]
+    assert done.code == 0 and "pod deleted" in messages
 
 
 def test_a_container_that_is_killed_for_memory_says_so(runs):
