@@ -208,9 +208,9 @@ def test_a_terminated_run_stops_its_pods_and_is_deleted(runs):
 
 def test_a_recurring_run(runs):
     runs.variant("scheduled.yaml", {"push:": 'schedule: {cron: "* * * * *"}\npush:'})
-    given = [str(runs.folder / "pipeline" / "scheduled.yaml"), "--env", runs.environment(), "--host", runs.host]
+    given = [str(runs.folder / "pipeline" / "scheduled.yaml"), "--host", runs.host]
     before = len(runs.workflows())
-    done = runs.fullpass("schedule", "apply", *given)
+    done = runs.fullpass("schedule", "apply", *given, "--env", runs.environment())
     assert done.code == 0, done.output
     until(lambda: len(runs.workflows()) > before, 150)
     done = runs.fullpass("schedule", "delete", *given)
