@@ -55,6 +55,8 @@ LOG_PATH = "/apis/v1alpha1/runs/{run_id}/nodes/{node_id}/log"
 PAGE_LOG_PATH = "/k8s/pod/logs"
 """The same at the server of Kubeflow's page, which passes on v1beta1 and v2beta1 only (frontend/server/app.ts:254, 373
 at 2.17.0). It needs the namespace in a multi-user installation (frontend/server/handlers/pod-logs.ts:93)."""
+RECURRING_RUN_PATH = "/apis/v2beta1/recurringruns/{recurring_run_id}"
+"""backend/api/v2beta1/recurring_run.proto: DELETE takes a propagation_policy, from 2.16 on."""
 RUN_PATH = "/apis/v1beta1/runs/{run_id}"
 """Path of a run with its Argo Workflow, in every release. Only there does the API tell the messages of nodes: v2beta1
 drops them (apiserver/server/api_converter.go, toApiRunDetailV1 and toModelTask, at 2.17.0)."""

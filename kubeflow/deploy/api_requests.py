@@ -15,6 +15,7 @@ from fullpass.kubeflow.kfp_internals import (
     MAX_LENGTH,
     MAX_PACKAGE_BYTES,
     PAGE_LOG_PATH,
+    RECURRING_RUN_PATH,
     RUN_PATH,
     has_json_answer,
     is_page,
@@ -166,9 +167,14 @@ class Cluster:
             self._call("pausing a schedule", service.recurring_run_service_disable_recurring_run, recurring_run_id)
 
     def delete(self, recurring_run_id: str) -> None:
-        """Deletes a recurring run; the runs that it started remain."""
-        method = self._recurring.recurring_run_service_delete_recurring_run
-        self._call("deleting a schedule", method, recurring_run_id)
+        """Deletes a recurring run; the runs that it started go on, from 2.16 on.
+
+        They belong to it in Kubernetes, which deletes them unless the policy is another. Earlier releases ignore it,
+        and the method of kfp-server-api does not know it.
+        """
+        request = (RECURRING_RUN_PATH, "DELETE", {"recurring_run_id": recurring_run_id})
+        policy = [("propagation_policy", "ORPHAN")]
+        self._call("deleting a schedule", self._client.call_api, *request, policy, auth_settings=["Bearer"])
 
     def _create_pipeline(self, name: str) -> str:
         # The pipeline is created before its version, so the version can have its own name.

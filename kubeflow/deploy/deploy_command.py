@@ -56,7 +56,10 @@ _Change = Literal["pause", "resume", "delete"]
 _CHANGES: dict[_Change, tuple[str, str]] = {
     "pause": ("Pause the schedule in Kubeflow: no run starts until it is resumed.", "paused"),
     "resume": ("Resume a paused schedule in Kubeflow.", "its schedule is resumed"),
-    "delete": ("Delete the schedule from Kubeflow. Runs that it started remain.", "its schedule is deleted"),
+    "delete": (
+        "Delete the schedule from Kubeflow. Runs that it started go on (from release 2.16 on).",
+        "its schedule is deleted",
+    ),
 }
 """Command of `fullpass schedule` -> its help, and its message on success."""
 

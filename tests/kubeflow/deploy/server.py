@@ -257,7 +257,7 @@ class KubeflowServer:
             return self.page(list(self.things[names[0]].values()), KINDS[names[0]][2], query)
         if len(names) == 1:
             return self.create(names[0], json.loads(body))
-        return self.one(http.command, names[0], *names[1].partition(":")[::2])
+        return self.one(http.command, names[0], *names[1].partition(":")[::2], query)
 
     def check_identity(self, http: QuietHandler) -> None:
         if self.token and http.headers.get("authorization") != f"Bearer {self.token}":
@@ -296,10 +296,14 @@ class KubeflowServer:
         self.things[kind][body[key]] = body
         return body
 
-    def one(self, command: str, kind: str, key: str, verb: str) -> dict:
+    def one(self, command: str, kind: str, key: str, verb: str, query: dict) -> dict:
         found = self.things[kind][key]
         if command == "DELETE":
             del self.things[kind][key]
+            # resource/resource_manager.go, DeleteJob, at 2.17.0: Kubernetes deletes what belongs to a deleted object.
+            if kind == "recurringruns" and query.get("propagation_policy") != "ORPHAN":
+                runs = self.things["runs"].items()
+                self.things["runs"] = {name: run for name, run in runs if run.get("recurring_run_id") != key}
             return {}
         if verb:
             found |= {"status": f"{verb.upper()}D", "mode": verb.upper()}

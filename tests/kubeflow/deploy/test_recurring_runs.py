@@ -110,6 +110,18 @@ def test_the_schedules_of_others_are_left(cluster, server, wanted):
         recurring_runs.change(cluster, "toy", "delete")
 
 
+@pytest.mark.parametrize("replaced", [True, False])
+def test_runs_go_on_though_the_schedule_that_started_them_is_gone(cluster, server, wanted, replaced):
+    applied(cluster, wanted)
+    (job,) = jobs(server)
+    server.things["runs"]["started"] = {"recurring_run_id": job["recurring_run_id"], "state": "RUNNING"}
+    if replaced:
+        applied(cluster, DesiredSchedule("toy", "0 0 4 * * *", wanted.package, wanted.settings))
+    else:
+        recurring_runs.change(cluster, "toy", "delete")
+    assert job not in jobs(server) and "started" in server.things["runs"]
+
+
 def test_the_list_shows_what_is_there(cluster, wanted):
     applied(cluster, wanted)
     head, line = recurring_runs.table(cluster.recurring_runs()).splitlines()

@@ -215,7 +215,7 @@ def test_a_recurring_run(runs):
     until(lambda: len(runs.workflows()) > before, 150)
     done = runs.fullpass("schedule", "delete", *given)
     assert done.code == 0, done.output
-    newest = runs.newest()["metadata"]["name"]
+    newest = runs.newest()["metadata"]["name"]  # it goes on, though its schedule is gone
     began = time.monotonic()
     until(lambda: runs.workflow(newest)["status"].get("phase") in ENDED, 1200)
     made = runs.workflow(newest)
