@@ -37,6 +37,9 @@ def json_schema() -> Schema:
     defs["EvaluationConfig"]["properties"]["metrics"]["items"] = metrics
     defs["EvaluationConfig"]["properties"]["thresholds"]["propertyNames"] = metrics
     defs["DateFeature"]["properties"]["parts"]["items"] = {"type": "string", "enum": list(PARTS)}
+    for name, checked in defs.items():
+        if "policy" in checked.get("properties", {}):  # a bare policy means the limits of a check
+            defs[name] = {"anyOf": [checked, checked["properties"]["policy"]]}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Fullpass pipeline",
