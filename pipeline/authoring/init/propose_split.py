@@ -42,12 +42,13 @@ def split_line(profile: SourceProfile, names: Sequence[str], label: Collection[s
     """
     ratios = ratios_of(profile)
     different = len(row_keys(profile.sample, names).unique())
-    if any(column.kind == "image" for column in profile.columns):
+    of_images = any(column.kind == "image" for column in profile.columns)
+    if of_images:
         different = profile.sample.seen
     if different < _FEW_DIFFERENT and different < profile.sample.seen:
         why = f"by chance: there are only {different} different rows, too few to be split by content"
         return YamlLine("split", {"method": "random", "ratios": ratios}, why)
-    if (parted := parted_by_label(profile.sample, label)) > MOST_PARTED:
+    if not of_images and (parted := parted_by_label(profile.sample, label)) > MOST_PARTED:
         why = f"by chance: {parted:.0%} of the rows repeat, with several labels; a split by content would part these"
         return YamlLine("split", {"method": "random", "ratios": ratios}, why)
     why = "by content: equal rows never fall into different splits"

@@ -28,8 +28,9 @@ from fullpass.preprocessing.values.list_values import (
     without_inner_lists,
 )
 
-MOST_PARTED = 0.05
-"""Share of rows above which a split by content, which parts them by their label, does harm: fewer are accidents."""
+MOST_PARTED = 0.25
+"""Share of rows above which a split by content, which parts them by their label, does harm: fewer are also rows of
+rounded numbers, most of which have one label."""
 _MOST_ROWS = 1_000_000
 """Rows that are kept before the sample is drawn: some hundred megabytes of a table of ten columns."""
 _MOST_FILES = 16
@@ -229,6 +230,8 @@ def row_keys(sample: Sample, columns: Sequence[str]) -> pa.Array:
 def parted_by_label(sample: Sample, label: Collection[str]) -> float:
     """Returns the share of the rows that repeat, and that a split by content parts from rows with another label.
 
+    It is 0 if a column is no text, such as an image, which may tell rows apart.
+
     All rows with the same values and the same label fall into one split then, and those with another label into
     another: what train learns of such values is the opposite of what eval holds.
 
@@ -237,7 +240,7 @@ def parted_by_label(sample: Sample, label: Collection[str]) -> float:
     """
     others = [name for name in sample.seen_columns if name not in label]
     keys = [row_keys(sample, names) for names in (list(sample.seen_columns), others)]
-    if not all(map(len, keys)):
+    if sample.images or sample.unreadable or not all(map(len, keys)):
         return 0.0
     whole, rest = (key.dictionary_encode().indices.to_numpy() for key in keys)
     labels = np.bincount(rest[np.unique(whole, return_index=True)[1]])
