@@ -23,6 +23,7 @@ from fullpass.components.predict.write_tables import row_json
 from fullpass.components.push import push
 from fullpass.pipeline import options, printing
 from fullpass.pipeline.authoring.checks.check import load_checked, overview
+from fullpass.pipeline.authoring.defaults import SAMPLE_ROWS, SEARCH_SECONDS
 from fullpass.pipeline.authoring.loading.json_schema import json_schema
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.show_config import resolved_yaml
@@ -137,7 +138,7 @@ def init(
         ),
     ] = None,
     output: Annotated[Path, Option("--output", "-o", help="The file to write.")] = options.USUAL,
-    rows: Annotated[int, Option("--sample", min=1, help="Rows to look at.")] = 20_000,
+    rows: Annotated[int, Option("--sample", min=1, help="Rows to look at.")] = SAMPLE_ROWS,
     bad_rows: Annotated[
         float | None,
         Option(min=0, max=1, help="Share of rows that may be unreadable.", show_default="refuse above 0.01"),
@@ -151,7 +152,7 @@ def init(
     ] = None,
     search_seconds: Annotated[
         float, Option(min=0, help="Processor seconds to try representations for, about; 0 tries none.")
-    ] = 20,
+    ] = SEARCH_SECONDS,
 ) -> None:
     """Write a pipeline YAML from a sample of the data. Each line has a comment with its reason."""
     from fullpass.pipeline.authoring.init.init import init as write_pipeline
@@ -176,7 +177,7 @@ def init(
 def check(
     file: options.File = options.USUAL,
     data: Annotated[bool, Option("--data", help="Also look at a sample of the data.")] = False,
-    rows: Annotated[int, Option("--sample", min=1, help="Rows to look at, with --data.")] = 20_000,
+    rows: Annotated[int, Option("--sample", min=1, help="Rows to look at, with --data.")] = SAMPLE_ROWS,
 ) -> None:
     """Check a pipeline YAML and print every mistake with its line number."""
     loaded = load_checked(file)

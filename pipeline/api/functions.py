@@ -10,6 +10,7 @@ from fullpass.base.user_modules import use_modules_of
 from fullpass.pipeline.api.frames import Rows, to_parquet
 from fullpass.pipeline.api.pipeline import Pipeline
 from fullpass.pipeline.authoring.checks.check import load_checked, require
+from fullpass.pipeline.authoring.defaults import SAMPLE_ROWS, SEARCH_SECONDS
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.load import load as load_file
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem
@@ -61,9 +62,9 @@ def init(
     *,
     task: Task | None = None,
     output: Path | str = "pipeline.yaml",
-    sample: int = 20_000,
+    sample: int = SAMPLE_ROWS,
     overwrite: bool = False,
-    search_seconds: float = 20,
+    search_seconds: float = SEARCH_SECONDS,
 ) -> Pipeline:
     """Writes a pipeline YAML from data, like `fullpass init`, and returns the pipeline. Comments in it give reasons.
 

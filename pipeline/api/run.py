@@ -18,8 +18,6 @@ from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.record.facts import RunFacts
 from fullpass.pipeline.record.list_runs import ListedRun, run_cells
 from fullpass.pipeline.registry.compared_model import find_model
-from fullpass.pipeline.registry.root_page import write_pages_of
-from fullpass.pipeline.root.layout import served_folder
 from fullpass.pipeline.startup import large_imports, noise_to, set_notebook_environment
 
 if TYPE_CHECKING:
@@ -169,17 +167,15 @@ class Run:
             A sentence with the person and the pushed version.
 
         Raises:
-            UserError: The run trained no model, the model was not refused, or another run holds the root.
+            UserError: The run trained no model, the model was not refused or is worse than the served one, or another
+                run holds the root.
         """
         if self.model_folder is None:
             raise UserError(f"run {self.run_id} trained no model.")
         set_notebook_environment()
         with noise_to(Path(os.devnull)), large_imports():
-            from fullpass.pipeline.registry.bless import bless
-        root = self.logs.parent.parent
-        said = bless(self.pipeline, root, model=self.model_folder.name, force=True, why=why)
-        write_pages_of(served_folder(self.pipeline))
-        return said
+            from fullpass.pipeline.watching.bless_refused import bless_refused
+        return bless_refused(self.pipeline, self.logs.parent.parent, model=self.model_folder.name, force=True, why=why)
 
     def open_report(self) -> Path:
         """Opens the report of the run in a browser, and returns the path of the page.

@@ -1,9 +1,7 @@
 """The command `fullpass watch`, and `fullpass bless`, which asks it whether a model is worse than the served one."""
 
 import os
-from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,13 +11,10 @@ from typer import Option
 from fullpass.base.errors import UsageError
 from fullpass.base.json_text import to_json_text
 from fullpass.components.ingest.readers.crashes import continue_in_fork
-from fullpass.components.push.push import served_version
 from fullpass.pipeline import options
 from fullpass.pipeline.authoring.checks.check import load_checked
-from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.printing import console, print_data, print_text
-from fullpass.pipeline.registry.root_page import write_pages_of
-from fullpass.pipeline.root.layout import pipeline_root, served_folder
+from fullpass.pipeline.root.layout import pipeline_root
 from fullpass.pipeline.startup import large_imports, noise_to, without_keras
 
 
@@ -74,21 +69,7 @@ def bless(
 ) -> None:
     """Push a model that was not blessed, and record who did so, why and when."""
     with noise_to(Path(os.devnull)), large_imports():
-        from fullpass.pipeline.registry.bless import bless as bless_model
+        from fullpass.pipeline.watching.bless_refused import bless_refused
 
     loaded = load_checked(file, runs_here=False)
-    judge = partial(_worse_than_served, loaded, root)
-    print_text(bless_model(loaded, pipeline_root(loaded, root), model=model, force=force, why=why, judge=judge))
-    write_pages_of(served_folder(loaded))
-
-
-def _worse_than_served(loaded: Loaded, root: Path | None, export: str) -> Sequence[str]:
-    """Returns why a model may not take the place of the served one, by `not_worse_than: served` of `watch.live`."""
-    asked = any(bounds.not_worse_than == "served" for bounds in loaded.config.watch.live.values())
-    if not asked or served_version(served_folder(loaded)) is None:
-        return ()
-    from fullpass.pipeline.watching.watch import watch as watch_model
-
-    report = watch_model(loaded, root=root, challenger=export)
-    shadow = next((one.shadow for one in report.versions if one.served), None)
-    return ["the log has no answered request to the served version"] if shadow is None else shadow.missed
+    print_text(bless_refused(loaded, pipeline_root(loaded, root), model=model, force=force, why=why))

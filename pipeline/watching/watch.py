@@ -53,9 +53,9 @@ _DATED = re.compile(r"\d{4}-\d{2}-\d{2}")
 class VersionReport:
     """What was found about one version.
 
-    others: findings about skew and answers that were computed again.
-
-    shadow: The comparison with a challenger, if there is one and rows are scored.
+    Attributes:
+        others: Findings about skew and answers that were computed again.
+        shadow: The comparison with a challenger, if there is one and rows are scored.
     """
 
     number: int

@@ -26,6 +26,7 @@ from fullpass.pipeline.authoring.data_check.sampled_data import (
     sampled_data,
     with_joined_columns,
 )
+from fullpass.pipeline.authoring.defaults import SAMPLE_ROWS
 from fullpass.pipeline.authoring.derived_columns import known_raw_columns
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded
 from fullpass.pipeline.authoring.loading.problems import Problem, in_file_order
@@ -34,8 +35,6 @@ from fullpass.pipeline.authoring.profile.sample import Sample, read_sample
 from fullpass.pipeline.printing import console
 from fullpass.preprocessing.features.history import history_of
 
-ROWS = 20_000
-"""Default number of rows in the sample."""
 _MOST_FILES = 100
 """Files whose columns are compared: their names are read one by one."""
 _WIDTH = 120
@@ -71,7 +70,7 @@ class DataReport:
         return any(problem.severity == "error" for problem in self.problems)
 
 
-def check_data(loaded: Loaded, *, rows: int = ROWS) -> DataReport:
+def check_data(loaded: Loaded, *, rows: int = SAMPLE_ROWS) -> DataReport:
     """Returns the errors and warnings of a sample of the data, in file order.
 
     Example:

@@ -19,13 +19,14 @@ from fullpass.components.ingest.sources.config import ImagesSource
 from fullpass.pipeline.authoring.checks.check import require
 from fullpass.pipeline.authoring.checks.data_rules import unread_derived
 from fullpass.pipeline.authoring.data_check.data_check import check_sample
+from fullpass.pipeline.authoring.defaults import SAMPLE_ROWS, SEARCH_SECONDS
 from fullpass.pipeline.authoring.init.combine_columns import combine_columns, propose_sequences
 from fullpass.pipeline.authoring.init.propose_features import weighted_pairs
 from fullpass.pipeline.authoring.init.propose_joins import propose_joins, with_column
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, choose_label, named_columns
 from fullpass.pipeline.authoring.init.propose_model import propose_evaluation, propose_model
 from fullpass.pipeline.authoring.init.propose_split import other_splits, split_line
-from fullpass.pipeline.authoring.init.search.search import SECONDS, search
+from fullpass.pipeline.authoring.init.search.search import search
 from fullpass.pipeline.authoring.init.select_columns import SelectedColumns, select_columns
 from fullpass.pipeline.authoring.init.yaml_text import Draft, YamlLine, yaml_of
 from fullpass.pipeline.authoring.loading.load import load
@@ -35,8 +36,6 @@ from fullpass.pipeline.authoring.profile.sample import Sample
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile, profile_source
 from fullpass.preprocessing.features.label import Task
 
-ROWS = 20_000
-"""Default number of rows in the sample."""
 _BUDGET = 0.001
 """Share of bad rows that a run accepts by default."""
 _MOST_BAD_ROWS = 0.01
@@ -64,12 +63,12 @@ def init(
     output: str,
     label: str | None = None,
     task: Task | None = None,
-    rows: int = ROWS,
+    rows: int = SAMPLE_ROWS,
     bad_rows: float | None = None,
     tables: str | None = None,
     source: Mapping[str, Any] | None = None,
     existing: Existing = "refuse",
-    search_seconds: float = SECONDS,
+    search_seconds: float = SEARCH_SECONDS,
     say: Callable[[str], object] = len,
 ) -> WrittenFile:
     """Profiles data and writes a pipeline file that passes `load` and `checks.require`.

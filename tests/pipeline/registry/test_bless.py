@@ -14,7 +14,9 @@ import pytest
 
 from fullpass.base.errors import UserError
 from fullpass.components.push.push import OWNER, served_version, served_versions
+from fullpass.pipeline.api.run import Run
 from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.record.facts import RunFacts
 from fullpass.pipeline.registry.bless import bless
 from fullpass.pipeline.registry.find_lineage import find_lineage
 from fullpass.pipeline.root import locks
@@ -120,7 +122,7 @@ def test_a_model_that_is_worse_on_live_rows_does_not_take_the_place_of_the_serve
     assert asked == [f"{owner.root}/Make/model/{owner.models()[0.7]}/Format-Serving"] and owner.state() == before
 
 
-def test_the_command_asks_the_watch_for_live_rows(owner):
+def test_the_command_and_python_ask_the_watch_for_live_rows(owner):
     (owner.folder / "trips.csv").write_text("fare,good\n1,0\n")
     watched = """
 serving_log: {source: {format: jsonl, path: "log/*"}}
@@ -129,7 +131,14 @@ watch: {live: {auc: {not_worse_than: served}}}
     (owner.folder / "pipeline.yaml").write_text(YAML + watched)
     command = [Path(sys.executable).parent / "fullpass", "bless", "--force", "--why", "late"]
     said = subprocess.run(command, cwd=owner.folder, capture_output=True, text=True, check=False)
-    assert said.returncode == 1 and "the YAML that the served model was trained by was not recorded" in said.stderr
+    reason = "the YAML that the served model was trained by was not recorded"
+    assert said.returncode == 1 and reason in said.stderr
+    before, model = owner.state(), f"{owner.root}/Make/model/{owner.models()[0.7]}"
+    loaded = load(owner.folder / "pipeline.yaml")
+    run = Run.of(loaded, RunFacts(run_id="1", ok=True, model=model), owner.root / "logs" / "1")
+    with pytest.raises(UserError, match=reason):
+        run.bless(why="late")
+    assert owner.state() == before
 
 
 def test_the_model_is_pushed_with_who_when_why_and_the_reasons(owner):

@@ -33,8 +33,6 @@ from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
 from fullpass.trainer.loss_config import LOSSES
 from fullpass.trainer.trees.work import seconds_of_work
 
-SECONDS = 20.0
-"""Processor seconds of a search, by default."""
 _FEWEST_ROWS = 2_000
 """Labelled rows from which on a search pays: below, trees of a run are chosen by folds, which target means prevent."""
 _FEWEST_OF_CLASS = 50
