@@ -34,7 +34,7 @@ endif
 PYTHONS := $(PYTHON)
 endif
 
-.PHONY: help env demo test test-fast test-long coverage fuzz sizes licenses lint types docs bench bench-run bench-taxi bench-edit bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-images bench-kubeflow bench-predict bench-serve bench-joins bench-target bench-rules bench-representations gate-events check-flink check-spark check-s3 check-serving check-image check-kfp check-kube check-kube-workers check-workers check-mlflow check-report check-wheel check-newest pictures lock lock-checks clean FORCE
+.PHONY: help env demo test test-fast test-long coverage fuzz sizes licenses lint types docs bench bench-quiet bench-run bench-taxi bench-edit bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-images bench-kubeflow bench-predict bench-serve bench-joins bench-target bench-rules bench-representations gate-events check-flink check-spark check-s3 check-serving check-image check-kfp check-kube check-kube-workers check-workers check-mlflow check-report check-wheel check-newest pictures lock lock-checks clean FORCE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -90,6 +90,9 @@ docs: env  ## writes docs/config.md, transforms.md and expressions.md from the c
 	$(VENV_PYTHON) -m fullpass.pipeline.reference.reference docs
 
 bench: bench-run bench-taxi bench-edit bench-ingest bench-records bench-window bench-input bench-images bench-diagnose bench-kubeflow  ## runs the benchmarks one after the other, except init, models, predict, serve, rules, representations, target, joins and vocabulary
+
+bench-quiet: env  ## repeats the ratios of README in about an hour, medians of three, and prints them only if the machine was quiet; ARGS="--only run taxi"
+	$(VENV_PYTHON) -m benchmarks.bench_quiet $(ARGS)
 
 bench-run: env  ## compares a stock TFX pipeline with Fullpass on flights, node by node; ARGS="--repeat 3 --scale 10"; --rows 20000 for a quick try
 	$(VENV_PYTHON) -m benchmarks.bench_run $(ARGS)

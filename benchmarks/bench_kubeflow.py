@@ -19,7 +19,17 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.common import FULLPASS, ROOT, Ratio, median_timing, package_file, print_ratios, table_of, time_command
+from benchmarks.common import (
+    FULLPASS,
+    ROOT,
+    Ratio,
+    median_timing,
+    package_file,
+    print_ratios,
+    table_of,
+    time_command,
+    write_results,
+)
 
 _STOCK = "import tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor"
 _OURS = """
@@ -51,7 +61,9 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3, help="runs of each import")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-kubeflow-") as scratch:
-        print_ratios("imports of a container, before the executor", _imports(Path(scratch), arguments.repeat))
+        imports = _imports(Path(scratch), arguments.repeat)
+        print_ratios("imports of a container, before the executor", imports)
+        write_results("kubeflow", imports, {})
         if not arguments.imports:
             _print_tasks(*_tasks(Path(scratch)))
 
