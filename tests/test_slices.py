@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fullpass.components.data_gate.series import Series, SeriesSource, Sketches
+from fullpass.components.data_gate.series import Series, SeriesSource
+from fullpass.components.data_gate.sketches import Sketches
 from fullpass.components.ingest.readers.row_hash import contents, hashes
 from fullpass.components.ingest.splitting.assign import cell_tokens
 from fullpass.components.ingest.writing.encode import encode_rows

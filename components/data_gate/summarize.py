@@ -9,7 +9,8 @@ from tfx import types
 
 from fullpass.components.accumulate import FileAccumulator, States
 from fullpass.components.data_gate.distribution import Distribution
-from fullpass.components.data_gate.series import SeriesSource, Sketches
+from fullpass.components.data_gate.series import SeriesSource
+from fullpass.components.data_gate.sketches import Sketches
 from fullpass.components.data_gate.span_summary import SpanSummary, SummaryStore, merge_distributions, merge_parts
 from fullpass.components.ingest.component import FINGERPRINT, LABEL
 from fullpass.components.ingest.events_pass import with_histories

@@ -16,7 +16,8 @@ from tfx.types import standard_artifacts
 from fullpass.components.accumulate import AccumulateFiles, FileAccumulator, States
 from fullpass.components.artifact_files import STATISTICS_FILE
 from fullpass.components.beam_component import Artifacts, BeamComponent
-from fullpass.components.data_gate.series import SeriesSource, Sketches
+from fullpass.components.data_gate.series import SeriesSource
+from fullpass.components.data_gate.sketches import Sketches
 from fullpass.components.data_gate.span_summary import SummaryStore
 from fullpass.components.data_gate.summarize import SPAN, SummarizeFiles, missing_summaries, span_name
 from fullpass.components.ingest.component import rows_of_split

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from fullpass.components.data_gate.distribution import Distribution, merge
-from fullpass.components.data_gate.series import Series, SeriesSource, Sketches
+from fullpass.components.data_gate.series import Series, SeriesSource
+from fullpass.components.data_gate.sketches import Sketches
 from fullpass.components.data_gate.span_summary import SpanSummary
 from fullpass.components.evaluation.measure.scored_rows import Scored
 from fullpass.components.ingest.spans.span_pattern import label_of

@@ -9,7 +9,8 @@ from typing import Any
 
 from fullpass.base.errors import UserError
 from fullpass.base.files import read_json
-from fullpass.components.data_gate.series import SeriesSource, Sketches
+from fullpass.components.data_gate.series import SeriesSource
+from fullpass.components.data_gate.sketches import Sketches
 from fullpass.components.data_gate.span_summary import SpanSummary, SummaryStore, merge_parts, merge_spans
 from fullpass.components.evaluation.measure.measured_metrics import read_measured
 from fullpass.components.push.push import folder_of, served_version, served_versions

@@ -10,7 +10,8 @@ from fullpass.base.json_text import parse_json
 from fullpass.components.data_gate.config import GatesConfig
 from fullpass.components.data_gate.gate_verdict import GateVerdict, SpanRelease
 from fullpass.components.data_gate.judge_window import WindowJudge
-from fullpass.components.data_gate.series import SeriesSource, Sketches
+from fullpass.components.data_gate.series import SeriesSource
+from fullpass.components.data_gate.sketches import Sketches
 from fullpass.components.data_gate.span_summary import SpanSummary, SummaryStore, merge_parts
 from fullpass.components.data_gate.span_verdicts import KnownVerdicts, VerdictStore, with_known_verdicts
 from fullpass.components.ingest.sources.files import SourceFile

@@ -12,7 +12,8 @@ from scipy.stats import chi2
 
 from fullpass.components.data_gate.distribution import ATOMS, Distribution, merge
 from fullpass.components.data_gate.divergence import BINS, MISSING, OTHER, divergence, jensen_shannon, share_by_chance
-from fullpass.components.data_gate.series import NumberSketch, SeriesSource, Sketches, TokenSketch
+from fullpass.components.data_gate.series import SeriesSource
+from fullpass.components.data_gate.sketches import NumberSketch, Sketches, TokenSketch
 from fullpass.preprocessing.config import PreprocessingConfig
 
 

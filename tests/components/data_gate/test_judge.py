@@ -7,11 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fullpass.components.data_gate import series
+from fullpass.components.data_gate import sketches
 from fullpass.components.data_gate.config import GatesConfig
 from fullpass.components.data_gate.gate_verdict import parse_verdict
 from fullpass.components.data_gate.judge import judge_span
-from fullpass.components.data_gate.series import SeriesSource, Sketches, series_of
+from fullpass.components.data_gate.series import SeriesSource, series_of
+from fullpass.components.data_gate.sketches import Sketches
 from fullpass.components.data_gate.span_summary import SpanSummary, SummaryStore, merge_parts, merge_spans
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.dates.read_dates import read_dates
@@ -121,7 +122,7 @@ def test_values_become_tokens_and_numbers():
 
 def test_the_dates_of_a_column_are_read_once_for_all_of_its_series(monkeypatch):
     reads = []
-    monkeypatch.setattr(series, "read_dates", lambda *given: reads.append(given) or read_dates(*given))
+    monkeypatch.setattr(sketches, "read_dates", lambda *given: reads.append(given) or read_dates(*given))
     summary(1, rows_of_month(1))
     assert len(reads) == 2  # one for each half of the rows
 

@@ -11,7 +11,8 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 from tfx.types import artifact_utils, standard_artifacts
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
-from fullpass.components.data_gate.series import SeriesSource, Sketches
+from fullpass.components.data_gate.series import SeriesSource
+from fullpass.components.data_gate.sketches import Sketches
 from fullpass.components.data_gate.span_summary import SummaryStore
 from fullpass.components.data_gate.summarize import SPAN, SummarizeFiles
 from fullpass.components.read_records import RecordReader
