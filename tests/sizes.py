@@ -50,7 +50,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "parity, serving check, push": (880, ("components/parity/", "components/serving_check/", "components/push/")),
     "predict": (850, ("components/predict/",)),
     "serve": (970, ("components/serving/", "components/serving_log/", "pipeline/serving/")),
-    "report, pages": (730, ("components/report/", "components/pages/")),
+    "report, pages": (810, ("components/report/", "components/pages/")),
     "compare, evaluate, refresh": (
         655,
         (

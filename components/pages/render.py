@@ -1,7 +1,8 @@
 """Renders the pages of the report. Each is one file without external resources, and all text from the data is escaped.
 
-The only script sorts tables. The page's content security policy names the style sheet and this script by their
-digests, so a browser applies no other style and runs no other script.
+One script sorts tables; a page with charts has a second one that draws them, by Vega, which it carries. The page's
+content security policy names the style sheet and the scripts by their digests, so a browser applies no other style and
+runs no other script, and makes none from text.
 """
 
 import base64
@@ -13,7 +14,7 @@ from markupsafe import Markup
 
 from fullpass.base.direction_marks import with_marks_shown
 from fullpass.base.metric_text import difference_text, metric_text
-from fullpass.components.pages.charts import STYLE
+from fullpass.components.pages import vega
 
 _FOLDER = Path(__file__).parent
 
@@ -28,8 +29,11 @@ def render_page(template: str, **facts: object) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(digest=_digest, metric=metric_text, difference=difference_text)
-    style = Markup(f"{STYLE}\n{_read('page.css')}")
-    page = environment.get_template(template).render(style=style, script=Markup(_read("sort_tables.js")), **facts)
+    own = {"style": "page.css", "script": "sort_tables.js", "draw": "draw_charts.js"}
+    environment.globals.update({name: Markup(_read(file)) for name, file in own.items()})
+    for of_charts in (vega.has_charts, vega.bundle, vega.packed_bundle, vega.theme):
+        environment.globals[of_charts.__name__] = of_charts
+    page = environment.get_template(template).render(**facts)
     # Bytes of a path that are not UTF-8 are lone surrogates in Python, which cannot be encoded.
     return with_marks_shown(page.encode(errors="backslashreplace").decode())
 
