@@ -1,6 +1,6 @@
 """Renders the pages of the report. Each is one file without external resources, and all text from the data is escaped.
 
-One script sorts tables; a page with charts has a second one that draws them, by Vega, which it carries. The page's
+One script sorts, filters and copies tables; a page with charts has a second one that draws them, by Vega, which it carries. The page's
 content security policy names the style sheet and the scripts by their digests, so a browser applies no other style and
 runs no other script, and makes none from text.
 """
@@ -29,7 +29,7 @@ def render_page(template: str, **facts: object) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(digest=_digest, metric=metric_text, difference=difference_text)
-    own = {"style": "page.css", "script": "sort_tables.js", "draw": "draw_charts.js"}
+    own = {"style": "page.css", "script": "tables.js", "draw": "draw_charts.js"}
     environment.globals.update({name: Markup(_read(file)) for name, file in own.items()})
     for of_charts in (vega.has_charts, vega.bundle, vega.packed_bundle, vega.theme):
         environment.globals[of_charts.__name__] = of_charts

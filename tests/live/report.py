@@ -19,7 +19,6 @@ from fullpass.components.report.component import render
 from fullpass.components.report.dependence import dependence_section
 from fullpass.components.report.regression import errors_section
 from fullpass.components.report.report_data import ReportData, of_importance
-from fullpass.pipeline.registry.root_page import ShownNode, ShownRun
 from tests.components.report.shown import HOSTILE
 from tests.components.report.test_report import data_verdict, run
 from tests.live.browser import Page, find_chromium, open_browser
@@ -144,12 +143,13 @@ def wide_run() -> ReportData:
 
 def root_page() -> str:
     """Returns the page of a root whose texts all contain markup, with a DAG of two layers."""
-    node = ShownNode("Trainer", "failed", "bad", "2.5 s", ("Ingest", HOSTILE), (("log", "logs/1"), (HOSTILE, "a")))
-    layers = ((replace(node, id="Ingest", status="ok", style="good", after=()), node), (node,) * 4)
+    node = {"id": "Trainer", "status": "failed", "style": "bad", "took": "2.5 s", "after": ("Ingest", HOSTILE)}
+    node |= {"links": (("log", "logs/1"), (HOSTILE, "a"))}
+    layers = ((node | {"id": "Ingest", "status": "ok", "style": "good", "after": ()}, node), (node,) * 4)
     facts = (("outcome", "failed"), ("", f"{HOSTILE} " * 20))
     table = (("version", "state", "auc", "folder"), [("1", "served", "0.9", HOSTILE), ("2", "kept", "0.8", HOSTILE)])
-    shown = ShownRun(facts, (("report", "r.html"),), layers)
-    given = {"newest": shown, "models": table, "models_note": HOSTILE, "runs": table, "older": 1000}
+    shown = {"facts": facts, "links": (("report", "r.html"),), "layers": layers}
+    given = {"newest": shown, "models": table, "models_note": HOSTILE, "runs": table, "older": 1000, "watch": ()}
     return render_page("root.html", name=HOSTILE, folder=HOSTILE, written="2026-01-02", **given)
 
 
@@ -222,7 +222,7 @@ def test_every_table_sorts_by_each_of_its_columns(browser, url):
                 filled = [text for text in found if text]
                 assert found[: len(filled)] == filled, "cells without a value come last"
                 if kind == "n":
-                    values = [float(re.match(r"[-\d.,e]+", text).group().replace(",", "")) for text in filled]
+                    values = [float(re.match(r"[-+\d.,e]+", text).group().replace(",", "")) for text in filled]
                     assert values == sorted(values, reverse=direction == "descending"), (name, found)
                 elif all(re.fullmatch(r"[A-Za-z_ ]+\d*", text) for text in filled):
                     assert filled == sorted(filled, key=natural, reverse=direction == "descending"), (name, found)
@@ -231,10 +231,37 @@ def test_every_table_sorts_by_each_of_its_columns(browser, url):
 
 def test_the_keyboard_sorts_too(browser, url):
     browser.show(url, width=DESK)
-    browser.evaluate("document.querySelector('.rows th').focus()")
-    for kind in ("keyDown", "keyUp"):
-        browser.call("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", windowsVirtualKeyCode=13)
+    browser.evaluate("document.querySelector('.rows th button').focus()")
+    enter = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13}
+    browser.call("Input.dispatchKeyEvent", type="keyDown", text="\r", **enter)
+    browser.call("Input.dispatchKeyEvent", type="keyUp", **enter)
     assert browser.evaluate("document.querySelector('.rows th').ariaSort") == "ascending"
+
+
+def test_words_filter_the_rows_of_a_long_table_and_a_button_copies_them(browser, tmp_path):
+    """Markup stays text, and what a spreadsheet would take for a formula is quoted."""
+    cells = [(f"hour {i}", "0.9", "-0.3 ± 0.2") for i in range(12)]
+    rows = [*cells, (HOSTILE, "0.5", "=HYPERLINK(A1)"), ("-1+2|A1", "", "@SUM(A1)")]
+    file = tmp_path / "page.html"
+    table = (("slice", "auc", "difference"), rows)
+    given = {"newest": None, "models": (("version",), [("1",)]), "models_note": "", "runs": table, "older": 0}
+    file.write_text(render_page("root.html", name="a", folder="b", written="c", watch=[], **given), encoding="utf-8")
+    browser.show(file.as_uri(), width=DESK)
+    assert browser.evaluate("document.querySelectorAll('input').length") == 1, "short tables have no filter"
+    shown = "[...document.querySelectorAll('.rows')[1].tBodies[0].rows].filter((row) => row.checkVisibility()).length"
+    browser.evaluate("document.querySelector('input').focus()")
+    browser.call("Input.insertText", text="HOUR 1")
+    assert browser.evaluate(shown) == 3  # 1, 10 and 11
+    assert browser.evaluate("document.querySelectorAll('output')[1].textContent") == "3 of 14 rows"
+    heard = "let copied; addEventListener('copy', (e) => { copied = e.clipboardData.getData('text/plain'); })"
+    browser.evaluate(heard)
+    browser.click("h2:last-of-type ~ .tools button")
+    lines = ["slice\tauc\tdifference", *("\t".join(cells[i]) for i in (1, 10, 11))]
+    assert browser.evaluate("copied").splitlines() == lines
+    browser.evaluate("document.querySelector('input').value = ''")
+    browser.evaluate("document.querySelector('input').dispatchEvent(new Event('input'))")
+    browser.click("h2:last-of-type ~ .tools button")
+    assert browser.evaluate("copied").splitlines()[-2:] == [f"{HOSTILE}\t0.5\t'=HYPERLINK(A1)", "'-1+2|A1\t\t'@SUM(A1)"]
 
 
 def test_the_policy_of_the_page_lets_no_other_script_run(browser, url, tmp_path):
