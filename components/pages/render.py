@@ -1,8 +1,8 @@
 """Renders the pages of the report. Each is one file without external resources, and all text from the data is escaped.
 
-One script sorts, filters and copies tables; a page with charts has a second one that draws them, by Vega, which it carries. The page's
-content security policy names the style sheet and the scripts by their digests, so a browser applies no other style and
-runs no other script, and makes none from text.
+One script sorts, filters and copies tables; a page with charts has a second one that draws them, by Vega, which it
+carries. The page's content security policy names the style sheet and the scripts by their digests, so a browser applies
+no other style and runs no other script, and makes none from text.
 """
 
 import base64
