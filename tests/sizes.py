@@ -45,7 +45,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "trees, linear, insight": (1_480, ("trainer/trees/", "trainer/linear/", "trainer/insight/")),
     "tuning": (330, ("trainer/tuning/", "components/tuning/")),
     "export": (460, ("trainer/export/",)),
-    "export for small devices": (940, ("trainer/portable/", "components/portable/")),
+    "export for small devices, as an image": (980, ("trainer/portable/", "components/portable/")),
     "evaluation": (2_385, ("components/evaluation/",)),
     "parity, serving check, push": (880, ("components/parity/", "components/serving_check/", "components/push/")),
     "predict": (850, ("components/predict/",)),

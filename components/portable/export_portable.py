@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import keras
 import numpy as np
@@ -24,6 +24,7 @@ from fullpass.base.errors import UserError
 from fullpass.components.portable import preprocess
 from fullpass.components.portable.read_graph import GraphReader
 from fullpass.components.portable.steps import array_steps, elements, farmhash, number_steps, text_steps
+from fullpass.components.portable.targets import Portable
 from fullpass.components.predict.exported import Exported
 from fullpass.preprocessing.apply.transform_graph import concrete_function
 from fullpass.preprocessing.columns.raw_columns import RawColumn
@@ -32,7 +33,6 @@ from fullpass.trainer.export.export_files import NETWORK, read_description
 from fullpass.trainer.input.raw_tensors import to_request
 from fullpass.trainer.models.tasks import probabilities_of
 
-Format = Literal["litert", "onnx"]
 BOUND = 1e-4
 """The largest difference that is accepted: of a probability, or of a prediction in standard deviations."""
 OUTPUT = "scores"
@@ -66,7 +66,7 @@ class PortableComparison:
     bytes: int
 
 
-def export_portable(model: Exported, to: Format, folder: Path, rows: Iterable[Columns]) -> PortableComparison:
+def export_portable(model: Exported, to: Portable, folder: Path, rows: Iterable[Columns]) -> PortableComparison:
     """Writes the files of a model into a new folder, which appears only if they answer like the SavedModel.
 
     Args:

@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from fullpass.base.errors import UserError, listed
 from fullpass.components.pages import notebook_html as html
+from fullpass.components.portable.targets import Server, Target
 from fullpass.pipeline.api.frames import Rows, as_arrow, concatenated, like, write_parquet
 from fullpass.pipeline.authoring.loading.load import YAML_ENDINGS, Loaded
 from fullpass.pipeline.printing import print_text
@@ -139,17 +140,25 @@ class Model:
         return compare(str(self.folder), other, rows, read_as)
 
     def export(
-        self, to: Literal["litert", "onnx"], out: Path | str, rows: Path | str | None = None
-    ) -> "PortableComparison":
-        """Writes the model for LiteRT or ONNX Runtime, if it answers like the SavedModel, like `fullpass export`.
+        self, to: Target, out: Path | str, rows: Path | str | None = None, *, server: Server = "tensorflow"
+    ) -> "PortableComparison | None":
+        """Writes the model for LiteRT or ONNX Runtime, if it answers like the SavedModel, or as a container image.
+
+        It is `fullpass export`. Of an image it writes the folder to build it from, and returns None.
 
         Args:
             out: The folder to write; it must not exist.
             rows: File of raw rows to compare on; None takes the eval split of its run.
+            server: What answers in an image.
 
         Raises:
             UserError: The model has no such form, it answers differently, or the rows of its run are gone.
         """
+        if to == "image":
+            from fullpass.components.portable.write_image import write_image
+
+            write_image(self.folder, Path(out), server, rows)
+            return None
         from fullpass.pipeline.registry.write_portable import write_portable
 
         return write_portable(self.exported, to, Path(out), None if rows is None else str(rows))

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from rich.console import Group, RenderableType
 from rich.filesize import pick_unit_and_suffix
@@ -19,6 +19,7 @@ from fullpass.base.errors import UserError
 from fullpass.base.json_text import to_json_text
 from fullpass.components.ingest.readers.crashes import continue_in_fork
 from fullpass.components.pages.notebook_html import ShownPage
+from fullpass.components.portable.targets import Server, Target
 from fullpass.components.predict.input_source import AS_TRAINED
 from fullpass.pipeline import options
 from fullpass.pipeline.authoring.loading.load import YAML_ENDINGS, load
@@ -33,7 +34,6 @@ from fullpass.pipeline.root.layout import pipeline_root, served_folder
 from fullpass.pipeline.startup import large_imports, noise_to, without_keras
 
 Shown = TypeVar("Shown", bound=ShownPage)
-_Portable = Literal["litert", "onnx"]
 _Named = Annotated[
     Path, Option("--file", "-f", metavar="FILE|DIR", help="The YAML, or folder of models, of ids and numbers.")
 ]
@@ -167,7 +167,7 @@ def _give(found: Shown, shown: Callable[[Shown], RenderableType], page: Path | N
 
 def export(
     model: options.Model,
-    to: Annotated[_Portable, Option("--to", help="The format.", **options.one_of("format", _Portable))],
+    to: Annotated[Target, Option("--to", help="The format.", **options.one_of("format", Target))],
     out: Annotated[Path, Option("--out", "-o", metavar="DIR", help="The folder to write; it must not exist.")],
     rows: Annotated[
         str | None,
@@ -175,14 +175,25 @@ def export(
             metavar="INPUT", help="Raw rows to compare on, as for predict.", show_default="the eval split of its run"
         ),
     ] = None,
+    server: Annotated[
+        Server, Option(help="What answers in the image.", **options.one_of("server", Server))
+    ] = "tensorflow",
 ) -> None:
-    """Write a model for LiteRT or ONNX Runtime, with its preprocessing, if it answers like the SavedModel."""
+    """Write a model for LiteRT or ONNX Runtime, if it answers like the SavedModel, or as a container image to build."""
+    folder = pushed_to(model.absolute())
+    if to == "image":
+        with large_imports(), noise_to(Path(os.devnull)):
+            from fullpass.components.portable.write_image import write_image
+
+            image = write_image(folder, out, server, rows)
+        print_text(f"{out}: {image}. Build and start it: docker compose -f {out}/compose.yaml up --build (README.md)")
+        return
     with large_imports(), noise_to(Path(os.devnull)):
         from fullpass.components.portable.export_portable import BOUND
         from fullpass.components.predict.exported import load_export
         from fullpass.pipeline.registry.write_portable import write_portable
 
-        found = write_portable(load_export(pushed_to(model.absolute())), to, out, rows)
+        found = write_portable(load_export(folder), to, out, rows)
     print_text(
         f"{out}: {found.bytes:,} bytes. On {found.rows:,} rows the largest difference from the SavedModel is "
         f"{found.largest:.2g} (up to {BOUND:g} is accepted); {found.changed:,} predictions differ.\n"

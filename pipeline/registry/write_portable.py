@@ -7,7 +7,8 @@ import numpy as np
 import tensorflow as tf
 
 from fullpass.base.errors import UserError
-from fullpass.components.portable.export_portable import Format, PortableComparison, export_portable
+from fullpass.components.portable.export_portable import PortableComparison, export_portable
+from fullpass.components.portable.targets import Portable
 from fullpass.components.predict.exported import Exported
 from fullpass.components.predict.input_rows import InputRows
 from fullpass.components.predict.input_source import input_files, input_source
@@ -16,7 +17,7 @@ from fullpass.pipeline.registry.score_models import records_of
 from fullpass.trainer.input.raw_examples import dense_columns
 
 
-def write_portable(model: Exported, to: Format, out: Path, rows: str | None) -> PortableComparison:
+def write_portable(model: Exported, to: Portable, out: Path, rows: str | None) -> PortableComparison:
     """Writes a model into a new folder, if it answers like the SavedModel.
 
     Args:

@@ -176,7 +176,7 @@ def test_a_shortened_task_is_told_what_was_meant(fullpass, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("export model --to tflite -o out", '"tflite" is no format. Accepted: litert, onnx.'),
+        ("export model --to tflite -o out", '"tflite" is no format. Accepted: litert, onnx, image.'),
         ("run --gate wrn", '"wrn" is no policy of the data gate. Did you mean "warn"? Accepted: stop, warn.'),
     ],
 )
