@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import keras
@@ -29,7 +30,7 @@ from fullpass.components.predict.exported import Exported
 from fullpass.preprocessing.apply.transform_graph import concrete_function
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.internals.tf_internals import frozen
-from fullpass.trainer.export.export_files import NETWORK, read_description
+from fullpass.trainer.export.export_files import NETWORK, SERVING_DEFAULT, read_description
 from fullpass.trainer.input.raw_tensors import to_request
 from fullpass.trainer.models.tasks import probabilities_of
 
@@ -42,8 +43,6 @@ _TOGETHER = 512
 """Rows that are compared in one call; the NumPy side keeps the arrays of all its steps meanwhile."""
 _TIMED = 100
 """Calls of which the median time is told."""
-_ERRORS = 3
-"""The severity from which ONNX Runtime logs; its warnings are about constants that it folds itself."""
 Columns = Mapping[str, np.ndarray]
 """Raw column -> dense values, as in `InputBatch.inputs`."""
 Run = Callable[[Mapping[str, np.ndarray]], np.ndarray]
@@ -155,22 +154,16 @@ def standalone_source() -> str:
 
 
 def _litert(function: Any, keys: Mapping[str, str], path: Path) -> Run:
-    """Writes a network for LiteRT, and returns a function that runs it."""
-    path.write_bytes(tf.lite.TFLiteConverter.from_concrete_functions([function]).convert())
-    interpreter = tf.lite.Interpreter(model_path=str(path))
-    details = {detail["name"].partition(":")[0]: detail for detail in interpreter.get_input_details()}
-    (output,) = interpreter.get_output_details()
-
-    def run(inputs: Mapping[str, np.ndarray]) -> np.ndarray:
-        for key, detail in details.items():
-            interpreter.resize_tensor_input(detail["index"], inputs[key].shape)
-        interpreter.allocate_tensors()
-        for key, detail in details.items():
-            interpreter.set_tensor(detail["index"], inputs[key])
-        interpreter.invoke()
-        return interpreter.get_tensor(output["index"])
-
-    return run
+    """Writes a network for LiteRT, with a signature, and returns a function that runs it."""
+    specs = {key: tf.TensorSpec(one.shape, one.dtype) for key, one in zip(keys.values(), function.inputs, strict=True)}
+    called = tf.function(lambda **inputs: {OUTPUT: function(*[inputs[key] for key in specs])[0]}, autograph=False)
+    with TemporaryDirectory() as folder:
+        tf.saved_model.save(tf.Module(), folder, {SERVING_DEFAULT: called.get_concrete_function(**specs)})
+        converter = tf.lite.TFLiteConverter.from_saved_model(folder, signature_keys=[SERVING_DEFAULT])
+        path.write_bytes(converter.convert())
+    run = tf.lite.Interpreter(model_path=str(path)).get_signature_runner()
+    read = run.get_input_details()
+    return lambda inputs: run(**{key: inputs[key] for key in read})[OUTPUT]
 
 
 def _onnx(function: Any, keys: Mapping[str, str], path: Path) -> Run:
@@ -182,9 +175,7 @@ def _onnx(function: Any, keys: Mapping[str, str], path: Path) -> Run:
     except ImportError as error:
         raise UserError(f"--to onnx needs packages that are not installed: {error}. Install them: {_EXTRA}.") from error
     path.write_bytes(onnx_model(function, list(keys.values()), OUTPUT).SerializeToString())
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = _ERRORS
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     read = [one.name for one in session.get_inputs()]
 
     def run(inputs: Mapping[str, np.ndarray]) -> np.ndarray:

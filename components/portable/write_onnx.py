@@ -43,7 +43,9 @@ def onnx_model(function: Any, names: Sequence[str], output: str) -> onnx.ModelPr
         graph.add(operation)
     graph.node("Identity", [graph.name(function.outputs[0])], output)
     values = [_value(name, tensor) for name, tensor in zip(names, function.inputs, strict=True)]
-    made = helper.make_graph(graph.nodes, "network", values, [_value(output, function.outputs[0])], graph.constants)
+    read = {name for node in graph.nodes for name in node.input}  # many constants became attributes
+    constants = [constant for constant in graph.constants if constant.name in read]
+    made = helper.make_graph(graph.nodes, "network", values, [_value(output, function.outputs[0])], constants)
     model = helper.make_model(made, opset_imports=[helper.make_opsetid("", _OPSET)], producer_name="fullpass")
     model.ir_version = _IR
     onnx.checker.check_model(model)

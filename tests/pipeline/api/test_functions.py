@@ -363,6 +363,9 @@ def the_page_on_serving_runs_on(served):
     (high, low), answers = page["scores"], page["answers"]
     assert high > 0.5 > low and [answer["prediction"] for answer in answers] == ["1", "0"]
     np.testing.assert_allclose(answers[1]["probabilities"]["1"], low, atol=1e-5)  # without a company in both
+    assert [row["probabilities"] for row in page["on_phone"]] == [
+        pytest.approx(row["probabilities"], abs=1e-5) for row in answers
+    ]
     answered = TestClient(page["app"]).post("/predict", json=[{"fare": 20.0, "company": "Acme"}, {"fare": 3.5}])
     found = [(row["prediction"], row["probability_1"]) for row in answered.json()]
     expected = [(answer["prediction"], pytest.approx(answer["probabilities"]["1"], abs=1e-5)) for answer in answers]
