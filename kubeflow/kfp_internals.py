@@ -77,6 +77,11 @@ def path_placeholder(side: Literal["inputs", "outputs"], name: str) -> str:
     return f"{{{{$.{side}.artifacts['{name}'].path}}}}"
 
 
+def value_placeholder(name: str) -> str:
+    """Returns the placeholder that the launcher replaces by the value of a parameter."""
+    return f"{{{{$.inputs.parameters['{name}']}}}}"
+
+
 def run_id(addresses: Iterable[str], pipeline: str) -> str | None:
     """Returns the id of the run from the URIs of its outputs, or None if they are not URIs of the backend.
 

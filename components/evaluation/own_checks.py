@@ -1,6 +1,6 @@
 """The node Blessing: the verdict on a model in a pipeline whose own nodes bless models too."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -25,8 +25,15 @@ WHY = "why"
 """Custom property of the blessing of an own node: why it refuses the model, as a sentence."""
 EVALUATED = ("evaluation", "blessing")
 """What the Evaluator writes, and what this node writes in its stead."""
+_BLESSED, _NOT_BLESSED = "BLESSED", "NOT_BLESSED"
+"""The files of a blessing, of which it has one."""
 _GIVEN = tuple(f"evaluator_{name}" for name in EVALUATED)
 """The inputs from the Evaluator: a component's inputs and outputs have different names."""
+
+
+def judge(nodes: Collection[str]) -> str:
+    """Returns the node of a pipeline whose verdict on the model counts."""
+    return "Blessing" if "Blessing" in nodes else "Evaluator"
 
 
 class BlessingExecutor(base_executor.BaseExecutor):
@@ -40,7 +47,7 @@ class BlessingExecutor(base_executor.BaseExecutor):
             refusal(name, found)
             for name, artifacts in sorted(input_dict.items())
             for found in artifacts
-            if name not in _GIVEN and not found.get_int_custom_property("blessed")
+            if name not in _GIVEN and not is_blessed(found)
         ]
         verdict = replace(verdict, blessed=verdict.blessed and not refusals, reasons=(*verdict.reasons, *refusals))
         io_utils.copy_dir(evaluated.uri, evaluation.uri)
@@ -55,16 +62,23 @@ class BlessingExecutor(base_executor.BaseExecutor):
         mark(blessing, blessed=verdict.blessed)
 
 
+def is_blessed(blessing: types.Artifact) -> bool:
+    """Returns whether an own node blesses a model: by the property, or, as a container does, by the file."""
+    return bool(blessing.get_int_custom_property("blessed")) or fileio.exists(f"{blessing.uri}/{_BLESSED}")
+
+
 def refusal(node: str, blessing: types.Artifact) -> str:
-    """Returns the sentence about an own node that refuses a model."""
-    why = blessing.get_string_custom_property(WHY)
+    """Returns the sentence about an own node that refuses a model; a container writes the reason to its file."""
+    why, file = blessing.get_string_custom_property(WHY), f"{blessing.uri}/{_NOT_BLESSED}"
+    if not why and fileio.exists(file):
+        why = fileio.open(file, "r").read().strip()
     return f"{node} did not bless the model{f': {why}' if why else '.'}"
 
 
 def mark(blessing: types.Artifact, *, blessed: bool) -> None:
     """Sets the property and the file by which TFX's components tell whether a model is blessed."""
     blessing.set_int_custom_property("blessed", int(blessed))
-    with fileio.open(f"{blessing.uri}/{'BLESSED' if blessed else 'NOT_BLESSED'}", "w") as file:
+    with fileio.open(f"{blessing.uri}/{_BLESSED if blessed else _NOT_BLESSED}", "w") as file:
         file.write("")
 
 

@@ -21,6 +21,7 @@ _DECLARE = {
 """Components with an executor class: a function cannot write several artifacts to one channel, or none."""
 
 _ARTIFACTS = {
+    "ValueArtifact": "tfx.types.value_artifact",
     "artifact_utils": "tfx.types",
     "import_utils": "tfx.utils",
     "io_utils": "tfx.utils",
@@ -36,6 +37,7 @@ _COMPILED = {
     "compiler": "tfx.dsl.compiler",
     "local_deployment_config_pb2": "tfx.proto.orchestration",
     "pipeline_pb2": "tfx.proto.orchestration",
+    "placeholder_pb2": "tfx.proto.orchestration",
 }
 """The compiled pipeline: which nodes there are, what they read, and with what parameters."""
 

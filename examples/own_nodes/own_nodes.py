@@ -1,4 +1,4 @@
-"""Three nodes of your own: a check that may refuse the model, predictions of the pushed model, and a program."""
+"""Two nodes of your own: a check that may refuse the model, and predictions of the pushed model."""
 
 import json
 from collections.abc import Mapping

@@ -22,6 +22,8 @@ from fullpass.base.errors import UserError, did_you_mean
 FOLDER_VARIABLE = "FULLPASS_MODULES"
 """Environment variable with the folder, which child processes of a node, such as Beam workers, inherit."""
 _PACKAGE = "fullpass_user_"
+_OF_FOLDER = re.compile(rf"^{_PACKAGE}[0-9a-f]{{8}}\.")
+_PORTABLE = "fullpass_user."
 _AUTOGRAPH = "in user code:"
 _PRINTED_FRAME = re.compile(r'^ *File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)', re.MULTILINE)
 _appended: set[str] = set()
@@ -67,6 +69,24 @@ def import_function(path: str) -> Any:
     if not hasattr(found, name):
         raise UserError(f"{path} cannot be imported: {module} has no {name!r}.{did_you_mean(name, vars(found))}")
     return getattr(found, name)
+
+
+def portable_path(path: str) -> str:
+    """Returns the path of a class, package.module.Class, as another machine imports it by `import_class`.
+
+    Example:
+        >>> portable_path("fullpass_user_0a1b2c3d.checks.FairnessCheck"), portable_path("tfx.v1.Model")
+        ('fullpass_user.checks.FairnessCheck', 'tfx.v1.Model')
+    """
+    return _OF_FOLDER.sub(_PORTABLE, path)
+
+
+def import_class(path: str) -> Any:
+    """Returns the class with a path that `portable_path` returned; the user's folder may be another than there."""
+    module, _, name = path.rpartition(".")
+    if module.startswith(_PORTABLE):
+        return getattr(import_user_module(module.removeprefix(_PORTABLE)), name)
+    return getattr(importlib.import_module(module), name)
 
 
 @contextmanager

@@ -19,10 +19,10 @@ from fullpass.base.files import is_address
 from fullpass.base.redact import redact_setting, redact_tree, redact_yaml
 from fullpass.base.user_modules import use_modules_of
 from fullpass.components.data_gate.component import SpanComparison
-from fullpass.components.evaluation.component import Evaluator
+from fullpass.components.evaluation.own_checks import judge
 from fullpass.components.ingest.component import Ingest, SpansOfWindow
 from fullpass.components.ingest.spans.spans import Window, span_unit
-from fullpass.components.internals.tfx_internals import RESOLVER_CONFIG, base_node
+from fullpass.components.internals.tfx_internals import RESOLVER_CONFIG, base_component, base_node
 from fullpass.components.library_versions import line
 from fullpass.components.predict.write_tables import format_to_write
 from fullpass.components.push.last_blessed import LastBlessedModel
@@ -66,14 +66,9 @@ def compile_package(loaded: Loaded, environment: Environment) -> Compiled:
     model comes from the registry of the environment. Equal inputs give equal packages.
 
     Raises:
-        UserError: The environment does not fit the pipeline, the pipeline has own nodes, the user's code loads files
-            that the image lacks, or the release of Kubeflow would reject the package.
+        UserError: The environment does not fit the pipeline, Kubeflow does not run a node of the user, the user's code
+            loads files that the image lacks, or the release of Kubeflow would reject the package.
     """
-    if loaded.config.nodes is not None:
-        raise UserError(
-            f"{loaded.file}: nodes: {loaded.config.nodes} adds nodes of your own, which a package for Kubeflow does "
-            "not run. Remove nodes: from the YAML of the package; fullpass run and DAG runners of TFX run them."
-        )
     use_modules_of(loaded.folder)
     check_code_is_packed(loaded)
     loaded, blanked = redacted_pipeline(loaded)
@@ -84,6 +79,7 @@ def compile_package(loaded: Loaded, environment: Environment) -> Compiled:
     ).components
     names = [node.id for node in nodes]
     check_engines(loaded, config, names)
+    _check_own_nodes(nodes)
     registry_nodes = _registry_nodes(nodes)
     if loaded.config.notify:
         notify_tasks.check(loaded.config.notify, config)
@@ -152,14 +148,26 @@ def check_engines(loaded: Loaded, environment: EnvironmentConfig, nodes: Sequenc
 def _registry_nodes(nodes: Sequence[base_node.BaseNode]) -> list[str]:
     """Returns the nodes whose containers or look-ups open the registry."""
     windows = {node.id for node in nodes if _resolves(node) is SpansOfWindow}
-    keeping: tuple[type, ...] = (StatisticsGen, SpanComparison, Ingest, Evaluator)
+    keeping: tuple[type, ...] = (StatisticsGen, SpanComparison, Ingest)
+    deciding = judge([node.id for node in nodes])
     if windows:
         keeping = (*keeping, Transform, Trainer)
 
     def reads_spans(node: base_node.BaseNode) -> bool:
         return any(getattr(c, "producer_component_id", None) in windows for c in node.inputs.values())
 
-    return [node.id for node in nodes if isinstance(node, keeping) or reads_spans(node)]
+    return [node.id for node in nodes if isinstance(node, keeping) or node.id == deciding or reads_spans(node)]
+
+
+def _check_own_nodes(nodes: Sequence[base_node.BaseNode]) -> None:
+    """Checks that each node has a task, or a look-up in its stead."""
+    for node in nodes:
+        looked_up = _resolves(node) in (LastBlessedModel, SpansOfWindow)
+        if not looked_up and not isinstance(node, base_component.BaseComponent):
+            raise UserError(
+                f"{node.id}: a package for Kubeflow has no node of the type {type(node).__name__}. Give a @component, "
+                "a component of TFX, or a container component."
+            )
 
 
 def _resolves(node: base_node.BaseNode) -> type | None:

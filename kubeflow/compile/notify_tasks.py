@@ -39,13 +39,14 @@ def check(hooks: Sequence[Hook], environment: EnvironmentConfig) -> None:
                 )
 
 
-def outcome_task(artifacts: dict[str, tuple[TaskOutput, str]]) -> Task:
+def outcome_task(artifacts: dict[str, tuple[TaskOutput, str]], after: Sequence[str]) -> Task:
     """Returns the task that records the outcome of a run, after all other tasks.
 
     Args:
         artifacts: `evaluation`, `blessing`, `pushed_model` and `report`, with their types.
+        after: Tasks that need not have ended when these exist.
     """
-    return Task("record-outcome", artifacts=artifacts)
+    return Task("record-outcome", artifacts=artifacts, after=tuple(after))
 
 
 def notify_task(config: PipelineConfig, file: str, folder: str) -> Task:

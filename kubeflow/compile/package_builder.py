@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from tfx import types
@@ -11,8 +12,11 @@ from tfx.dsl.components.common.resolver import Resolver
 from tfx.types import standard_artifacts
 
 from fullpass.base.errors import UserError
+from fullpass.base.user_modules import portable_path
 from fullpass.components.artifacts import Report
+from fullpass.components.container_node import Container, container_of, fill
 from fullpass.components.data_gate.component import SpanComparison
+from fullpass.components.evaluation.own_checks import judge
 from fullpass.components.ingest.component import Ingest, SpansOfWindow
 from fullpass.components.ingest.config import SpanColumn
 from fullpass.components.ingest.spans.spans import LATEST, span_unit
@@ -26,7 +30,7 @@ from fullpass.kubeflow.compile.pod import LAUNCHER_MEMORY, container, helper_pod
 from fullpass.kubeflow.compile.shared_tasks import name_of, shared_tasks
 from fullpass.kubeflow.compile.task import Dag, DagInput, Task, TaskOutput, Value, task_name
 from fullpass.kubeflow.config import EnvironmentConfig, NodeConfig, Volume, beam_config
-from fullpass.kubeflow.kfp_internals import SCHEMA_VERSION
+from fullpass.kubeflow.kfp_internals import SCHEMA_VERSION, path_placeholder, value_placeholder
 from fullpass.kubeflow.page_outputs import page_outputs
 from fullpass.kubeflow.protocol import Json
 from fullpass.pipeline.authoring.loading.load import Loaded
@@ -35,8 +39,8 @@ from fullpass.pipeline.record.provenance import config_facts
 
 
 def class_path(artifact: type[types.Artifact]) -> str:
-    """Returns the import path of an artifact class."""
-    return f"{artifact.__module__}.{artifact.__qualname__}"
+    """Returns the import path of an artifact class in a pod."""
+    return portable_path(f"{artifact.__module__}.{artifact.__qualname__}")
 
 
 def title(artifact: type[types.Artifact]) -> str:
@@ -45,8 +49,19 @@ def title(artifact: type[types.Artifact]) -> str:
     return f"{'fullpass' if ours else 'tfx'}.{artifact.__name__}"
 
 
-def _parameters(node: base_node.BaseNode) -> dict[str, Value]:
-    return {name: value for name, value in node.exec_properties.items() if value is not None}
+def _parameters(node: base_node.BaseNode) -> dict[str, Any]:
+    given = {name: value for name, value in node.exec_properties.items() if value is not None}
+    for name, value in given.items():
+        if not isinstance(value, str | int | float | bool | list | dict):
+            raise UserError(
+                f"{node.id}: {name} is a {type(value).__name__}, which is known only while it runs. Give "
+                "a text, a number, a truth value, a list or a dict."
+            )
+    return given
+
+
+def _constant(value: Any) -> Value:
+    return json.dumps(value, sort_keys=True) if isinstance(value, list | dict) else value
 
 
 NODES = "nodes"
@@ -75,6 +90,7 @@ class PackageBuilder:
     Attributes:
         remarks: Sentences about nodes that run differently on Kubeflow.
         baseline: TFX's settings of the node that finds the last blessed model.
+        judge: The node whose verdict counts.
         found: Name of the look-up of the inputs of a run.
         outputs: Names of a node and its output in TFX -> the corresponding output in the package.
         window: The examples of a window of spans, which nodes find in the registry.
@@ -98,6 +114,7 @@ class PackageBuilder:
     inside: Json = field(default_factory=dict)
     given: dict[str, TaskOutput | DagInput] = field(default_factory=dict)
     baseline: Json = field(default_factory=dict)
+    judge: str = ""
     found: str = FIND_INPUTS
 
     @property
@@ -112,6 +129,7 @@ class PackageBuilder:
         for node in nodes:
             self._name_outputs(node)
         components = {node.id: node for node in nodes if not isinstance(node, Resolver)}
+        self.judge = judge(components)
         for shared in dict.fromkeys(self.shared.values()):
             self._add_task(shared, [components[name] for name in shared.nodes])
 
@@ -160,6 +178,9 @@ class PackageBuilder:
         settings = environment.node(nodes[0].id, small=all(self._is_small(node) for node in nodes))
         task = Task(shared.task, cache=settings.cache is not False)
         plans = [self._add_part(task, shared, node, settings) for node in nodes]
+        if (found := container_of(nodes[0])) is not None:
+            self._add_image(task, nodes[0], found, settings)
+            return
         plan = {"line": line(), "folder": environment.folder, "artifacts": environment.artifacts, "nodes": plans}
         args = ["--plan", json.dumps(plan, sort_keys=True), *message_args(task.artifacts, task.outputs)]
         command: Sequence[str] = protocol.NODE_COMMAND
@@ -177,6 +198,36 @@ class PackageBuilder:
             self.remarks.append(f"{task.name}: runs {', '.join(shared.nodes)}.")
         self._add_container(task, command, args, settings, self.inside)
 
+    def _add_image(
+        self,
+        task: Task,
+        node: base_component.BaseComponent,
+        found: Container,
+        settings: NodeConfig,
+    ) -> None:
+        """Adds the task of a container component: its image and command, in which the launcher puts the artifacts."""
+        image, command = found
+        for name, channel in node.inputs.items():
+            if self._source(channel) == self.window:
+                raise UserError(
+                    f"{node.id}: {name} are the spans of a window, which only nodes in Python can read on Kubeflow. "
+                    'Read nodes["Transform"].outputs["transformed_examples"], or let a @component prepare the files.'
+                )
+
+        def value(name: str) -> str:
+            if name in node.inputs:
+                raise UserError(
+                    f"{node.id}: Kubeflow passes no value of the input {name} to a command. Pass its URI, and read the "
+                    "file in the container."
+                )
+            return value_placeholder(name)
+
+        ways = {"input": partial(path_placeholder, "inputs"), "output": partial(path_placeholder, "outputs")}
+        # An entry of the environment file may name a copy of the image, and no default does.
+        own = self.environment.nodes.get(node.id)
+        settings = settings.model_copy(update={"image": (own and own.image) or image})
+        self._add_container(task, fill(command, {**ways, "value": value}), (), settings, self.inside, packs=False)
+
     def _is_small(self, node: base_component.BaseComponent) -> bool:
         # TFX needs TensorFlow to open artifacts at gs:// directly.
         return self.environment.artifacts == "copied" and node.executor_spec.class_path in protocol.IN_SMALL_IMAGE
@@ -185,10 +236,11 @@ class PackageBuilder:
         """Adds what a node reads and makes to its task; returns its plan. A plan holds artifact types, because the
         backend passes on none."""
         pages = page_outputs(node.executor_spec.class_path, self.loaded.config.label.task)
-        given, registry = _parameters(node), dict[str, Json]()
+        given = {name: _constant(value) for name, value in _parameters(node).items()}
+        registry = dict[str, Json]()
         if isinstance(node, Ingest):
             registry = {"ingest": self._with_request(node, given, anew=not task.cache)}
-        elif any(channel.type is standard_artifacts.ModelBlessing for channel in node.outputs.values()):
+        elif node.id == self.judge:
             registry = {"records": self._with_records(node, given)}
         elif isinstance(node, SpanComparison):
             given[protocol.KNOWN] = self._looked_up(protocol.KNOWN)
@@ -204,13 +256,14 @@ class PackageBuilder:
         return {
             "node": node.id,
             "prefix": shared.name(node.id, ""),
-            "executor": node.executor_spec.class_path,
+            "executor": portable_path(node.executor_spec.class_path),
             "parameters": {name: type(value).__name__ for name, value in _parameters(node).items()},
             "inputs": {name: class_path(channel.type) for name, channel in node.inputs.items()},
             "reads": reads,
             "windows": [name for name, channel in node.inputs.items() if self._source(channel) == self.window],
             "outputs": {name: class_path(channel.type) for name, channel in node.outputs.items()},
             "beam": beam.model_dump(mode="json") if runs_beam else None,
+            **({"flags": flags} if (flags := node.executor_spec.extra_flags) else {}),  # the digest of the user's code
             **registry,
         }
 
@@ -225,7 +278,14 @@ class PackageBuilder:
         return name
 
     def _source(self, channel: types.BaseChannel) -> TaskOutput:
-        return self.outputs[channel.producer_component_id, channel.output_key]
+        found = getattr(channel, "producer_component_id", None), getattr(channel, "output_key", None)
+        if found not in self.outputs:
+            named = f"{found[0]}.outputs[{found[1]!r}]" if all(found) else type(channel).__name__
+            raise UserError(
+                f"nodes: {self.loaded.config.nodes}: a node reads {named}, which a package for Kubeflow does not have. "
+                f"Read an output of one of {', '.join(dict.fromkeys(node for node, _ in self.outputs))}."
+            )
+        return self.outputs[found]
 
     def _job_settings(self, node: base_node.BaseNode, settings: NodeConfig) -> str:
         launcher = {
@@ -311,13 +371,14 @@ class PackageBuilder:
         """Returns the pipeline with a task that records the outcome of a run, and a task that notifies receivers."""
         config = self.loaded.config
         reported: dict[str, tuple[str, Any]] = {
-            "evaluation": ("Evaluator", standard_artifacts.ModelEvaluation),
-            "blessing": ("Evaluator", standard_artifacts.ModelBlessing),
+            "evaluation": (self.judge, standard_artifacts.ModelEvaluation),
+            "blessing": (self.judge, standard_artifacts.ModelBlessing),
             "pushed_model": ("Pusher", standard_artifacts.PushedModel),
             "report": ("Report", Report),
         }
         artifacts = {key: (self.outputs[node, key], title(kind)) for key, (node, kind) in reported.items()}
-        outcome = notify_tasks.outcome_task(artifacts)
+        own = [task for task in self.inside if task not in {source.task for source, _ in artifacts.values()}]
+        outcome = notify_tasks.outcome_task(artifacts, own if config.nodes else ())
         self._add_lookup("outcome", outcome, notify_tasks.NODE, dag=self.inside)
         folder = self.environment.folder
         notified = notify_tasks.notify_task(config, f"{folder}/{self.loaded.file.name}", folder)
@@ -364,15 +425,22 @@ class PackageBuilder:
         self._add_container(task, protocol.LOOKUP_COMMAND, args, settings, dag)
 
     def _add_container(
-        self, task: Task, command: Sequence[str], args: Sequence[str], settings: NodeConfig, dag: Json | None = None
+        self,
+        task: Task,
+        command: Sequence[str],
+        args: Sequence[str],
+        settings: NodeConfig,
+        dag: Json | None = None,
+        *,
+        packs: bool = True,
     ) -> None:
-        """Adds a task to a DAG, by default to the root."""
+        """Adds a task to a DAG, by default to the root. packs: whether its program unpacks long constants."""
         if self.loaded.config.notify:
             outcomes = f"{self.environment.registry}/{self.loaded.config.name}/outcomes"
             settings = settings.model_copy(update={"env": settings.env | {protocol.OUTCOMES_VARIABLE: outcomes}})
         if settings.retries:
             task.retry = retry_policy(settings.retries)
-        if constants := task.take_constants(protocol.PACK_ABOVE):
+        if packs and (constants := task.take_constants(protocol.PACK_ABOVE)):
             args = [*args, "--constants", protocol.pack(constants)]
         self.components[f"comp-{task.name}"] = task.component()
         self.executors[f"exec-{task.name}"] = {"container": container(settings, command, args)}

@@ -14,6 +14,7 @@ from fullpass.components.data_gate.component import SpanComparison
 from fullpass.components.data_gate.gate_component import DataGate
 from fullpass.components.declared_schema import DeclaredSchema, SchemaComparison
 from fullpass.components.evaluation.component import Evaluator
+from fullpass.components.evaluation.own_checks import Blessing
 from fullpass.components.ingest.component import Ingest
 from fullpass.components.internals.tfx_internals import base_node
 from fullpass.components.parity.component import Parity
@@ -28,7 +29,7 @@ _MAY_SHARE: tuple[tuple[type, ...], ...] = (
     (Ingest, DeclaredSchema),
     (StatisticsGen, SchemaComparison, ExampleValidator, SpanComparison),
     (DataGate, Trainer),
-    (Parity, Evaluator, ServingCheck, Pusher, Report),
+    (Parity, Evaluator, ServingCheck, Blessing, Pusher, Report),
 )
 """Nodes that may share a task; the others have one of their own.
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from tfx import types
 from tfx.types.artifact import PropertyType
 
-from fullpass.components.internals.tfx_internals import import_utils
+from fullpass.base.user_modules import import_class
+from fullpass.components.internals.tfx_internals import ValueArtifact
 from fullpass.components.mlmd_values import ADDRESS, properties_of
 from fullpass.kubeflow.kfp_internals import BACKEND_PROPERTIES
 from fullpass.kubeflow.protocol import Json
@@ -24,7 +25,7 @@ def to_tfx(copy: ArtifactCopy, class_path: str, *, direct: bool) -> types.Artifa
         class_path: Its type, which the backend does not pass on.
         direct: Whether to use the object store itself instead of the local copy.
     """
-    result = import_utils.import_class_by_path(class_path)()
+    result = import_class(class_path)()
     result.uri = copy.uri if direct else str(copy.path)
     if copy.name:
         result.id = _number(copy.name)
@@ -42,6 +43,18 @@ def to_tfx(copy: ArtifactCopy, class_path: str, *, direct: bool) -> types.Artifa
         message.custom_properties[ADDRESS].string_value = copy.uri
     result.set_mlmd_artifact(message)
     return result
+
+
+def is_value_type(class_path: str) -> bool:
+    """Returns whether an artifact type is a value, such as String, which is a file; others are folders."""
+    return issubclass(import_class(class_path), ValueArtifact)
+
+
+def read_values(artifacts: Iterable[types.Artifact]) -> None:
+    """Reads the values among the inputs of an executor, as TFX does before it runs one."""
+    for artifact in artifacts:
+        if isinstance(artifact, ValueArtifact):
+            artifact.read()
 
 
 def metadata_of(artifact: types.Artifact, copies: Iterable[ArtifactCopy]) -> Json:

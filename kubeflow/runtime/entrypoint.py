@@ -19,7 +19,7 @@ from typing import Any
 from fullpass.base.errors import UserError
 from fullpass.base.files import is_address
 from fullpass.base.processes import limit_arenas
-from fullpass.base.user_modules import use_modules_of
+from fullpass.base.user_modules import import_class, use_modules_of
 from fullpass.components.library_versions import is_same, line
 from fullpass.kubeflow.kfp_internals import run_id
 from fullpass.kubeflow.protocol import FACTS_VARIABLE, WITHOUT_TENSORFLOW, Json, unpack
@@ -39,7 +39,9 @@ COMMIT_VARIABLE = "FULLPASS_COMMIT"
 """Environment variable: commit of the files in the image under `folder`, which have no Git history there."""
 INDEX = "JOB_COMPLETION_INDEX"
 """Environment variable: the index of a pod of several that run one node (set by Kubernetes)."""
-_CASTS = {"str": str, "int": int, "float": float, "bool": bool}
+_CASTS: dict[str, Callable[[Any], Any]] = {
+    "str": str, "int": int, "float": float, "bool": bool, "list": json.loads, "dict": json.loads,
+}  # fmt: skip
 
 Inputs = Mapping[str, Sequence[ArtifactCopy]]
 Described = dict[str, tuple[ArtifactCopy, Json]]
@@ -170,9 +172,11 @@ def import_executor(class_path: str, folder: str) -> Any:
     """Adds the user-defined modules to the import path and returns the class of an executor."""
     if Path(folder).is_dir():
         use_modules_of(Path(folder))
-    from fullpass.components.internals.tfx_internals import import_utils
+    if class_path not in WITHOUT_TENSORFLOW:
+        from fullpass.preprocessing.internals.tfx_bsl_internals import let_bulk_inferrer_take_texts
 
-    return import_utils.import_class_by_path(class_path)
+        let_bulk_inferrer_take_texts(class_path)
+    return import_class(class_path)
 
 
 def provide_run_facts(variables: Mapping[str, str], task: ExecutorInput, folder: Path) -> None:
@@ -223,6 +227,8 @@ class _Node:
 
     def open_inputs(self) -> Inputs:
         """Returns the inputs that are not absent, and makes the folders of the outputs."""
+        from fullpass.kubeflow.runtime.artifact_messages import is_value_type
+
         inputs = {name: [copy] for name, copy in self.task.inputs.items() if not copy.is_absent}
         if not self.direct:
             _reset_file_times(self.task.inputs.values())
@@ -232,10 +238,11 @@ class _Node:
                         f"input {name!r}: {copy.uri} contains no files. They were deleted, or the run has no "
                         "permission to read them."
                     )
-            for copy in self.outputs.values():
+            for name, copy in self.outputs.items():
                 # An earlier attempt in this container may have left a part of its output.
                 shutil.rmtree(copy.path, ignore_errors=True)
-                copy.path.mkdir(parents=True)
+                is_file = is_value_type(self.plan["outputs"][name])
+                (copy.path.parent if is_file else copy.path).mkdir(parents=True, exist_ok=is_file)
         elif INDEX not in os.environ:  # before several workers start, their launcher does it
             clear_addresses(self.outputs.values())
         for name in self.plan["windows"]:
@@ -251,7 +258,7 @@ class _Node:
 
     def do(self, executor: Any, inputs: Inputs, properties: dict[str, Any]) -> Described:
         """Runs an executor and returns its outputs."""
-        from fullpass.kubeflow.runtime.artifact_messages import to_tfx
+        from fullpass.kubeflow.runtime.artifact_messages import read_values, to_tfx
 
         types, outputs = self.plan["inputs"], self.outputs
         input_dict = {
@@ -260,6 +267,7 @@ class _Node:
         output_dict = {
             name: [to_tfx(copy, self.plan["outputs"][name], direct=self.direct)] for name, copy in outputs.items()
         }
+        read_values(artifact for artifacts in input_dict.values() for artifact in artifacts)
         executor.Do(input_dict, output_dict, properties)
         copies = [*(copy for listed in inputs.values() for copy in listed), *outputs.values()]
         return {

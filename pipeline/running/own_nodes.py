@@ -7,8 +7,9 @@ from typing import Any
 
 from fullpass.base.errors import UserError, did_you_mean
 from fullpass.base.user_modules import import_function, own_code
+from fullpass.components.container_node import container_of, run_by_fullpass
 from fullpass.components.evaluation.own_checks import BLESSINGS, EVALUATED, Blessing
-from fullpass.components.internals.tfx_internals import base_component, base_node, executor_spec
+from fullpass.components.internals.tfx_internals import base_component, base_node
 from fullpass.preprocessing.internals.tfx_bsl_internals import let_bulk_inferrer_take_texts
 
 Nodes = dict[str, base_node.BaseNode]
@@ -31,17 +32,24 @@ def with_own_nodes(function: str, nodes: Sequence[base_node.BaseNode], code: str
         returned = add(MappingProxyType(by_id))
     own = _checked(function, returned, by_id)
     for node, waiting in own.items():
-        spec: Any = getattr(node, "executor_spec", None)
-        path = spec.class_path if isinstance(spec, executor_spec.ExecutorClassSpec) else "tfx."
-        if path.startswith("tfx.components.bulk_inferrer."):
-            let_bulk_inferrer_take_texts()
-        elif not path.startswith("tfx."):
-            spec.add_extra_flags(f"--code={code}")  # TFX's cache compares executors, not their code
+        if isinstance(node, base_component.BaseComponent):
+            _prepare(node, code)
         for name in waiting:
             by_id[name].add_upstream_node(node)
     together = [*nodes, *own]
     _check_order(function, together)
     return together + _blessing_of(by_id, [node for node, waiting in own.items() if "Pusher" in waiting])
+
+
+def _prepare(node: base_component.BaseComponent, code: str) -> None:
+    """Lets a node run by any runner, and its cache know its code."""
+    if (container := container_of(node)) is not None:
+        run_by_fullpass(node, *container)
+        return
+    path = node.executor_spec.class_path
+    let_bulk_inferrer_take_texts(path)
+    if not path.startswith("tfx."):
+        node.executor_spec.add_extra_flags([f"--code={code}"])  # TFX's cache compares executors, not their code
 
 
 def _checked(function: str, returned: Any, by_id: Nodes) -> Mapping[base_node.BaseNode, Sequence[str]]:

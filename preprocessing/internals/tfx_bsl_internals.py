@@ -27,8 +27,11 @@ __all__ = [
 ]
 
 
-def let_bulk_inferrer_take_texts() -> None:
-    """Changes BulkInferrer in this process, and in those forked from it. A second call changes nothing."""
+def let_bulk_inferrer_take_texts(executor: str) -> None:
+    """Changes BulkInferrer in this process, and in those forked from it, if `executor` is the path of its class. A
+    second call changes nothing."""
+    if not executor.startswith("tfx.components.bulk_inferrer."):
+        return
     from tfx_bsl.beam import run_inference  # imports much of TensorFlow and Beam, which only BulkInferrer needs
 
     handler = run_inference._PredictModelHandler

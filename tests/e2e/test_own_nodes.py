@@ -1,15 +1,17 @@
-"""A pipeline with TFX nodes of the user: a check that may refuse the model, and BulkInferrer after the push."""
+"""A pipeline with three TFX nodes of the user: a check that may refuse the model, BulkInferrer, and a container.
+
+A program that stands for Docker runs the container.
+"""
 
 import json
 import math
-import random
-import shutil
+import os
 
 import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
-from tests import REPOSITORY
+from tests import docker_program, three_own_nodes
 from tests.e2e.conftest import Owner, run_command
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
@@ -19,19 +21,16 @@ import fullpass
 
 tfx.orchestration.LocalDagRunner().run(fullpass.tfx_pipeline("pipeline.yaml", root="by-tfx"))
 """
-EXAMPLE = REPOSITORY / "examples" / "own_nodes"
 
 
 @pytest.fixture(scope="module")
 def owner(tmp_path_factory) -> Owner:
-    owner = Owner(tmp_path_factory.mktemp("owner"), "own-nodes", (EXAMPLE / "pipeline.yaml").read_text())
-    shutil.copy(EXAMPLE / "own_nodes.py", owner.folder)
-    drawn = random.Random(5)
-    rows = []
-    for number in range(1_200):
-        miles, payment = drawn.uniform(0, 10), drawn.choice(["card", "cash"])
-        rows.append(f"{number},{miles:.2f},{payment},{int(drawn.random() < miles / 10)}")
-    (owner.folder / "trips.csv").write_text("trip_id,miles,payment,tipped\n" + "\n".join(rows) + "\n")
+    owner = Owner(
+        tmp_path_factory.mktemp("owner"), "own-nodes", (three_own_nodes.EXAMPLE / "pipeline.yaml").read_text()
+    )
+    three_own_nodes.write(owner.folder)
+    docker_program.install(owner.folder / "bin")
+    os.environ["PATH"] = f"{owner.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
     owner("run", "pipeline.yaml")
     return owner
 
@@ -43,6 +42,12 @@ def test_the_nodes_of_the_user_run_where_they_stand(owner):
     assert {node["status"] for node in owner.summary()["nodes"].values()} == {"ok"}
     [version] = owner.versions()
     assert owner.lineage(version)["blessing"]["by"] == "Evaluator, FairnessCheck"
+
+
+def test_the_container_wrote_the_checksums_of_the_model(owner):
+    [sums] = (owner.root / "Checksums" / "sums").glob("*/value")
+    assert "./Format-Serving/saved_model.pb" in sums.read_text()
+    assert "busybox:1.36" in (owner.folder / "bin" / "calls").read_text()
 
 
 def test_bulk_inferrer_predicts_every_eval_row(owner):

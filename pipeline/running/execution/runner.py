@@ -11,6 +11,7 @@ from tfx.orchestration.pipeline import Pipeline
 
 from fullpass.base.errors import UsageError, UserError
 from fullpass.base.processes import StopSignals, stop_signals, usable_cores
+from fullpass.components.container_node import check_engine
 from fullpass.components.internals.tfx_internals import (
     compiler,
     constants,
@@ -189,7 +190,8 @@ def run(
         meanwhile: Other work to do step by step while nodes run, such as imports that later nodes need.
 
     Raises:
-        UserError: There is no such node. The failure of a node is not raised; the result contains it.
+        UserError: There is no such node, or none of these runs containers and a node needs one. The failure of a node
+            is not raised; the result contains it.
         RuntimeError: TensorFlow has computed something in this process, so a forked node would hang.
     """
     started = time.monotonic()
@@ -198,6 +200,8 @@ def run(
     log_dir.mkdir(parents=True, exist_ok=True)
     close_abandoned(compiled.metadata_path, compiled.root, compiled.name)
     selection = select_nodes(compiled.ir, request, compiled.metadata_path)
+    for node_id in selection.start:
+        check_engine(node_id, runner_utils.extract_executor_spec(compiled.deployment, node_id))
     listener(
         events.RunStarted(
             run_id=compiled.run_id,

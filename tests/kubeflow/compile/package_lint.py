@@ -14,7 +14,8 @@ from fullpass.kubeflow.compile.package import Package
 from fullpass.kubeflow.kfp_internals import RESTRICTED_SINCE, is_before
 
 _PLACEHOLDER = re.compile(
-    r"\{\{\$\}\}|\{\{\$\.(?P<side>inputs|outputs)\.(?P<kind>artifacts)\['(?P<name>\w+)'\]\.path\}\}"
+    r"\{\{\$(?:\.(?P<side>inputs|outputs)\.(?:(?P<kind>artifacts|parameters)\['(?P<name>\w+)'\])"
+    r"(?P<path>\.path)?)?\}\}"
 )
 _TYPES = {"STRING": (str,), "BOOLEAN": (bool,), "NUMBER_INTEGER": (int,), "NUMBER_DOUBLE": (int, float)}
 _KUBERNETES = {
@@ -107,7 +108,8 @@ def _placeholders(package: Package) -> Iterator[str]:
             for found in re.findall(r"\{\{.*?\}\}", text):
                 known = _PLACEHOLDER.fullmatch(found)
                 declared: Any = known and components[label].get(f"{(known['side'] or 'inputs')[:-1]}Definitions", {})
-                if not known or (known["name"] and known["name"] not in declared.get(known["kind"], {})):
+                wrong = known and (known["kind"] == "artifacts") != bool(known["path"])  # a parameter has no path
+                if not known or wrong or (known["name"] and known["name"] not in declared.get(known["kind"], {})):
                     yield f"{label}: {found} is never replaced"
 
 

@@ -268,11 +268,6 @@ def test_the_newest_span_is_found_by_the_evaluator_itself(compile_taxi):
     assert plan_of(package, "Evaluator")[1]["executor"] == "fullpass.components.evaluation.component.EvaluatorExecutor"
 
 
-def test_own_nodes_are_refused(compile_taxi):
-    with pytest.raises(UserError, match=r"pipeline.yaml: nodes: mine:add adds .*does not run. Remove nodes:"):
-        compile_taxi(edit={"training: {": "nodes: mine:add\ntraining: {"})
-
-
 def test_nodes_that_keep_something_of_spans_have_the_volume_of_the_registry(compile_taxi):
     environment = ENVIRONMENT.replace("  volumes: [{claim: models, mount: /models}]\n", "")
     environment = environment.replace(

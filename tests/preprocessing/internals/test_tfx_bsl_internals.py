@@ -65,8 +65,9 @@ def test_bulk_inferrer_predicts_texts(tmp_path):
         tf.train.Example(features=tf.train.Features(feature={"x": _ints(count)})).SerializeToString()
         for count in ([1], [1, 2, 3])
     ]
-    let_bulk_inferrer_take_texts()
-    let_bulk_inferrer_take_texts()
+    let_bulk_inferrer_take_texts("tfx.components.trainer.executor.GenericExecutor")
+    for _ in range(2):
+        let_bulk_inferrer_take_texts("tfx.components.bulk_inferrer.executor.Executor")
     spec = model_spec_pb2.InferenceSpecType(saved_model_spec=model_spec_pb2.SavedModelSpec(model_path=str(tmp_path)))
 
     def right(logs):
