@@ -50,7 +50,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "parity, serving check, push": (880, ("components/parity/", "components/serving_check/", "components/push/")),
     "predict": (850, ("components/predict/",)),
     "serve": (970, ("components/serving/", "components/serving_log/", "pipeline/serving/")),
-    "report, pages": (810, ("components/report/", "components/pages/")),
+    "report, pages": (900, ("components/report/", "components/pages/")),
     "compare, evaluate, refresh": (
         655,
         (
@@ -60,7 +60,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
             "pipeline/registry/score_models",
         ),
     ),
-    "runs, models, bless, lineage": (625, ("pipeline/registry/",)),
+    "runs, models, bless, lineage": (665, ("pipeline/registry/",)),
     "gc": (275, ("pipeline/registry/retention/",)),
     "diagnose": (920, ("pipeline/diagnose/",)),
     "schedule": (860, ("pipeline/scheduling/",)),
@@ -70,7 +70,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
         220,
         ("pipeline/running/own_nodes", "components/container_node", "components/evaluation/own_checks"),
     ),
-    "record of a run": (740, ("pipeline/record/",)),
+    "record of a run": (750, ("pipeline/record/",)),
     "shared by the nodes": (140, ("components/",)),
     "Python API": (680, ("pipeline/api/",)),
     "CLI, root": (725, ("pipeline/", "fullpass/__")),

@@ -1,5 +1,5 @@
 // Tables: a click on a header sorts, words filter the rows of long tables, and a button copies what is shown.
-{
+const addTools = (() => {
   const FEW = 10; // rows that one sees at a glance
   const NUMBER = /^[-+]?[\d,]*\.?\d+(e[-+]?\d+)?(?=[\s%,]|$)/i;
   const text = (cell) => (cell ? cell.textContent.trim().replace(/\s+/g, " ") : "");
@@ -44,7 +44,7 @@
     document.execCommand("copy");
   };
 
-  for (const table of document.querySelectorAll(".rows, .matrix")) {
+  return (table) => {
     const said = element("output", { className: "quiet" });
     const tools = element("div", { className: "tools" });
     const rows = [...table.tBodies[0].rows];
@@ -65,5 +65,46 @@
       header.append(sorter);
       header.addEventListener("click", () => sort(header)); // the button takes the keyboard
     }
+  };
+})();
+for (const table of document.querySelectorAll(".rows, .matrix")) addTools(table);
+
+// Puts the rows of a table whose boxes are checked side by side: their facts that differ, and the command that compares.
+const place = document.getElementById("side-by-side");
+if (place) {
+  const runs = new Map(JSON.parse(place.querySelector("script").textContent).map((one) => [one.run, one.facts]));
+  const chosen = new Set();
+  const add = (parent, name, textContent) => parent.appendChild(Object.assign(document.createElement(name), { textContent }));
+
+  const show = () => {
+    place.replaceChildren();
+    if (chosen.size < 2) return;
+    const all = [...runs.keys()].filter((run) => chosen.has(run));
+    const names = new Set(all.flatMap((run) => Object.keys(runs.get(run))));
+    const wide = Object.assign(add(place, "div"), { className: "wide" });
+    const table = Object.assign(add(wide, "table"), { className: "rows" });
+    const head = table.createTHead().insertRow();
+    for (const name of ["", ...all]) add(head, "th", name);
+    const body = table.createTBody();
+    for (const name of names) {
+      const values = all.map((run) => runs.get(run)[name] ?? "");
+      if (values.every((value) => value === values[0])) continue;
+      const row = body.insertRow();
+      for (const value of [name, ...values]) add(row, "td", value);
+    }
+    addTools(table);
+    add(place, "p", "What is equal is left out. Metrics are of the eval rows of each run; on equal rows, with intervals:");
+    add(place, "pre", `fullpass compare ${all.join(" ")}${place.dataset.file}`);
+  };
+
+  for (const row of place.previousElementSibling.querySelector("tbody").rows) {
+    const box = Object.assign(document.createElement("input"), { type: "checkbox", value: row.cells[0].textContent.trim() });
+    box.setAttribute("aria-label", `put run ${box.value} beside others`);
+    box.addEventListener("change", () => {
+      if (box.checked) chosen.add(box.value);
+      else chosen.delete(box.value);
+      show();
+    });
+    row.cells[0].prepend(box, " ");
   }
 }

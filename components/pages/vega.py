@@ -119,7 +119,7 @@ def packed_bundle() -> str:
 
 def theme() -> Markup:
     """Returns `THEME` for a script element."""
-    return _json(THEME)
+    return script_json(THEME)
 
 
 @cache
@@ -140,11 +140,11 @@ def _packed() -> bytes:
 
 
 def _figure(spec: Mapping[str, Any], label: str, above: Markup, below: Markup) -> Markup:
-    data = Markup('<script type="application/json">{}</script>').format(_json({"description": label, **spec}))
+    data = Markup('<script type="application/json">{}</script>').format(script_json({"description": label, **spec}))
     return Markup('<figure class="chart" aria-label="{}">{}<div></div>{}{}</figure>').format(label, above, data, below)
 
 
-def _json(value: Any) -> Markup:
+def script_json(value: Any) -> Markup:
     """Returns JSON that a script element can hold, whatever its texts say."""
     text = json.dumps(_clean(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c"))

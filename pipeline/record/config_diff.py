@@ -7,6 +7,7 @@ people write it, without defaults.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from fullpass.pipeline.authoring.loading.problems import format_path
@@ -60,6 +61,7 @@ class Settings:
     written: Any
 
     @classmethod
+    @lru_cache(maxsize=256)  # most runs of a root have the same few YAMLs
     def read(cls, yaml: str) -> "Settings":
         """Returns the settings of the text of a YAML, which may be that of another release."""
         tree = read_yaml(yaml).data
@@ -68,6 +70,11 @@ class Settings:
             return cls(PipelineConfig.model_validate(tree).model_dump(mode="json"), written)
         except ValueError:
             return cls(None, written)
+
+    @property
+    def flat(self) -> dict[str, str]:
+        """The settings as they are written, by path: each value as YAML on one line."""
+        return dict(_leaves((), self.written))
 
 
 def differences(old: Settings, new: Settings) -> tuple[Change, ...]:
@@ -96,6 +103,15 @@ def _differences(path: tuple[str, ...], complete: Sequence[Any], written: Sequen
     before, now = (whole if part is _ABSENT else part for whole, part in zip(complete, written, strict=True))
     present = (before is not _ABSENT, now is not _ABSENT)
     yield Change(format_path(path), before if present[0] else None, now if present[1] else None, present)
+
+
+def _leaves(path: tuple[str, ...], value: Any) -> Iterator[tuple[str, str]]:
+    named = _named(value)
+    if not (isinstance(named, Mapping) and named):
+        yield format_path(path), _text(value)
+        return
+    for name, inner in named.items():
+        yield from _leaves((*path, name), inner)
 
 
 def _named(value: Any) -> Any:

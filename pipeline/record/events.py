@@ -46,6 +46,7 @@ class NodeResult:
         peak_mib: Peak resident memory, in MiB, of the largest of these processes.
         log: The file with the complete output and log of the node; None if it was not started.
         error: The error message for the user; None unless it failed.
+        after: The nodes that it waits for.
     """
 
     id: str
@@ -56,6 +57,7 @@ class NodeResult:
     outputs: int = 0
     log: Path | None = None
     error: str | None = None
+    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -65,7 +65,9 @@ class RunFacts:
     message: str = fact("it runs, or was killed", "Why it was refused or failed, or where its model is.", kept=True)
     trained: bool = fact(False, "Whether it evaluated a model that was trained on its whole window.", kept=True)
     unread: bool = fact(False, "Whether not even the metadata could be read, so its outputs are unknown.")
-    nodes: Mapping[str, Mapping[str, Any]] = fact(dict, "Node -> status, seconds, cpu_seconds, peak_mib.")
+    nodes: Mapping[str, Mapping[str, Any]] = fact(
+        dict, "Node -> status, seconds, cpu_seconds, peak_mib, and after: the nodes it waits for."
+    )
     recorded_as: str | None = fact(None, "The earlier run in whose records its artifacts are; null for its own.")
 
     rows: Mapping[str, int] | None = fact(None, "Split -> rows.", "rows")

@@ -85,6 +85,7 @@ def of_result(result: RunResult) -> Facts:
                 "seconds": round(node.seconds, 3),
                 "cpu_seconds": round(node.cpu_seconds, 3),
                 "peak_mib": round(node.peak_mib),
+                "after": list(node.after),
             }
             for node in result.nodes
         },

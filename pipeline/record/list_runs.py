@@ -5,6 +5,7 @@ removes it. Of a run that trained no model, gc removes the row as well; the next
 that is left.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import starmap, zip_longest
@@ -34,14 +35,22 @@ class ListedRun:
     """A run of a root.
 
     Attributes:
-        changes: What changed since the run before: settings of the YAML, data and code; None for the first run.
+        changed: What changed since the run before, by `YAML`, `data` and `code`; None for the first run.
         model_now: What the version of its model is now: `served`, `kept` behind a newer one, `put aside` by a rollback,
             or `gone`.
     """
 
     facts: RunFacts
-    changes: tuple[str, ...] | None
+    changed: Mapping[str, Sequence[str]] | None
     model_now: State | None
+
+    @property
+    def changes(self) -> tuple[str, ...] | None:
+        """What changed since the run before, as lines, the YAML first; None for the first run."""
+        if self.changed is None:
+            return None
+        shown = {kind: "" if kind == "YAML" else f"{kind}: " for kind in self.changed}
+        return tuple(f"{shown[kind]}{line}" for kind, found in self.changed.items() for line in found)
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -96,8 +105,8 @@ def read_runs(root: Path, most: int) -> list[ListedRun]:
 
 
 def _listed(now: RunFacts, before: RunFacts | None) -> ListedRun:
-    changes = tuple(_changes(before, now)) if before else None
-    return ListedRun(now, changes, state_now(now.pushed_to) if now.pushed_to else None)
+    changed = _changes(before, now) if before else None
+    return ListedRun(now, changed, state_now(now.pushed_to) if now.pushed_to else None)
 
 
 def recorded_runs(root: Path, most: int) -> list[RunFacts]:
@@ -116,21 +125,21 @@ def _recorded(layout: RootLayout, run_id: str, ended: RunFacts | None) -> RunFac
     return replace(found, **{"run_id": run_id, **(ended.marked("kept") if ended else {})})
 
 
-def _changes(before: RunFacts, now: RunFacts) -> list[str]:
-    """Returns what changed from one run to the next, the YAML first."""
-    changes = []
+def _changes(before: RunFacts, now: RunFacts) -> dict[str, list[str]]:
+    """Returns what changed from one run to the next, by kind; kinds without a change are left out."""
+    changes: dict[str, list[str]] = {"YAML": [], "data": [], "code": []}
     if not (before.config and now.config):
         if before.config_digest and now.config_digest and before.config_digest != now.config_digest:
-            changes.append("the YAML (the logs with its text are gone)")
+            changes["YAML"].append("the YAML (the logs with its text are gone)")
     elif before.config["hash"] != now.config["hash"]:
-        changes += map(str, differences(*(Settings.read(one.config["yaml"]) for one in (before, now))))
+        changes["YAML"] += map(str, differences(*(Settings.read(one.config["yaml"]) for one in (before, now))))
     if before.data_digest and now.data_digest and before.data_digest != now.data_digest:
-        changes.append(f"data: {_data_change(before, now)}")
+        changes["data"].append(_data_change(before, now))
     for name, words in (("fullpass", "Fullpass"), ("line", "the line of TFX"), ("user", "your functions")):
         values = [one.code.get(name) for one in (before, now)]
         if values[0] != values[1] and before.code and now.code:
-            changes.append(f"code: {words}" + (f" {values[0]} -> {values[1]}" if name != "user" else ""))
-    return changes
+            changes["code"].append(words + (f" {values[0]} -> {values[1]}" if name != "user" else ""))
+    return {kind: found for kind, found in changes.items() if found}
 
 
 def _data_change(old: RunFacts, new: RunFacts) -> str:

@@ -1,11 +1,12 @@
-"""One page of a root, `index.html`: its newest run as a DAG, its pushed models, and its newest runs.
+"""One page of a root, `index.html`: its newest run as a graph, its newest runs and trials, and its pushed models.
 
 It is a static file, which every run and every change of the served model write anew. Its size does not grow with the
 number of runs.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,15 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from fullpass.base.files import write_atomically
+from fullpass.base.metric_text import metric_text
+from fullpass.components.artifact_files import PAGE
+from fullpass.components.pages import vega
+from fullpass.components.pages.graph import GraphNode, critical_path, graph
 from fullpass.components.pages.render import render_page
 from fullpass.components.push.push import pipeline_of
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.printing import report_errors
+from fullpass.pipeline.printing import report_errors, short_value
+from fullpass.pipeline.record.config_diff import Settings
 from fullpass.pipeline.record.list_runs import ListedRun, read_runs
 from fullpass.pipeline.record.list_runs import run_cells as run_cells
 from fullpass.pipeline.registry.list_versions import read_versions, rows_note
@@ -30,8 +36,13 @@ MOST_RUNS = 100
 _STYLES = {"ok": "good", "cached": "good", "reused": "good", "failed": "bad", "interrupted": "bad"}
 _NOT_WRITTEN = "The page of all runs could not be written"
 
+_TIME_OF_ID = "replace(datum.label, regexp('^....(..)(..)-(..)(..).*'), '$1-$2 $3:$4')"
+_SLANTED = {"labelAngle": -40, "labelOverlap": True}
+
 Link = tuple[str, str]
 """Text and address, relative to the root."""
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+"""The headings and the rows of a table of text."""
 
 
 def write_root_page(root: Path, name: str, target: Path) -> Path:
@@ -54,6 +65,10 @@ def write_root_page(root: Path, name: str, target: Path) -> Path:
         models=version_cells(models),
         models_note=rows_note(models),
         runs=(headings, linked),
+        chart=metrics_by_run(_points(runs[::-1])),
+        beside=vega.script_json(_side_by_side(runs)),
+        file=f" --file {shlex.quote(runs[0].facts.file)}" if runs and runs[0].facts.file else "",
+        trials=_trials(runs),
         watch=_links(root, [("the served model and its requests", layout.watch_page)]),
         older=10 * MOST_RUNS if len(runs) == MOST_RUNS else 0,
     )
@@ -82,9 +97,9 @@ def _report(run: ListedRun) -> Path | None:
 
 
 def _shown(layout: RootLayout, run: ListedRun) -> dict[str, Any]:
-    """Returns the newest run for the template: its facts, its links, and its nodes, each layer reading earlier ones."""
+    """Returns the newest run for the template: its facts, its links, and its nodes as a graph and as a table."""
     # Loads ML Metadata, which `fullpass report` does not need.
-    from fullpass.pipeline.running.execution.records import artifacts_by_node
+    from fullpass.pipeline.running.execution.records import outputs_by_node
 
     known, name = run.facts, run.facts.run_id
     facts = [
@@ -97,25 +112,124 @@ def _shown(layout: RootLayout, run: ListedRun) -> dict[str, Any]:
         ("rows read", f"{known.rows_read:,}" if known.rows_read else ""),
     ]
     report, logs = _report(run), layout.run_logs(name)
-    reads, made = artifacts_by_node(layout.metadata, known.recorded_as or name) if known.nodes else ({}, {})
-    shown: dict[str, dict[str, Any]] = {}
-    depth: dict[str, int] = {}
-    for node, result in known.nodes.items():  # in the order of the pipeline, so nodes that it reads come before it
-        after = [other for other in shown if made.get(other, set()) & reads.get(node, set())]
+    made = outputs_by_node(layout.metadata, known.recorded_as or name) if known.nodes else {}
+    nodes, rows = [], []
+    for node, result in known.nodes.items():
         # The folder of an artifact is <root>/<Node>/<output>/<execution>.
         outputs = sorted((Path(uri).parent.name, Path(uri)) for uri in made.get(node, ()))
-        depth[node] = 1 + max((depth[other] for other in after), default=-1)
-        shown[node] = {
-            "id": node,
-            "status": result["status"],
-            "style": _STYLES.get(result["status"], "quiet"),
-            "took": _took(result),
-            "after": after,
-            "links": _links(layout.root, [("log", logs / f"{node}.log"), *outputs]),
+        page = [("page", path / PAGE) for _, path in outputs]
+        links = _links(layout.root, [*page, ("log", logs / f"{node}.log"), *outputs])
+        status, took = result["status"], f"{result['seconds']:.1f} s" if result["seconds"] else ""
+        used = (f"{result['cpu_seconds']:.1f} s", f"{result['peak_mib']:,} MiB") if took else ("", "")
+        rows.append((node, status, took, *used, _joined(links)))
+        nodes.append(
+            GraphNode(
+                node,
+                words=", ".join(filter(None, [status, took])),
+                hint=f"{node}: {status}" + (f" in {took}, {used[0]} of processor, {used[1]}" if took else ""),
+                style=_STYLES.get(status, "quiet"),
+                seconds=result["seconds"],
+                after=tuple(other for other in result.get("after", ()) if other in known.nodes),
+                link=links[0][1] if links else "",
+            )
+        )
+    longest = critical_path(nodes)
+    seconds = sum(node.seconds for node in nodes if node.id in longest)
+    return {
+        "facts": [fact for fact in facts if fact[1]],
+        "links": _joined(_links(layout.root, [("report", report), ("logs", logs)])),
+        "graph": graph(nodes, longest if seconds else ()) if nodes else "",
+        "longest": f"{seconds:.1f} s" if seconds else "",
+        "nodes": (("node", "status", "took", "processor", "memory", "files"), rows),
+    }
+
+
+def _points(runs: Sequence[ListedRun]) -> list[dict[str, Any]]:
+    """Returns the metrics of runs as rows of a chart."""
+    return [
+        {
+            "run": run.facts.run_id,
+            "metric": name,
+            "value": value,
+            "changed": " and ".join(run.changed or ()) or "nothing",
+            "what changed": "; ".join(run.changes or ()),
+            "outcome": run.facts.outcome.replace("_", " "),
         }
-    layers = [[one for one in shown.values() if depth[one["id"]] == level] for level in sorted(set(depth.values()))]
-    links = _links(layout.root, [("report", report), ("logs", logs)])
-    return {"facts": [fact for fact in facts if fact[1]], "links": links, "layers": layers}
+        for run in runs
+        for name, value in run.metrics.items()
+    ]
+
+
+def metrics_by_run(points: Sequence[Mapping[str, Any]]) -> Markup:
+    """Returns the chart of a metric, which a select chooses, over runs; "" without a metric.
+
+    Args:
+        points: run, metric, value, changed, what changed and outcome of each point, the oldest run first.
+    """
+    names = list(dict.fromkeys(point["metric"] for point in points))
+    if not names:
+        return Markup("")
+    kinds = list(dict.fromkeys(point["changed"] for point in points))
+    x = {"field": "run", "type": "ordinal", "sort": None, "title": None, "axis": {"labelExpr": _TIME_OF_ID} | _SLANTED}
+    y = {"field": "value", "type": "quantitative", "scale": {"zero": False}, "title": None}
+    color = {"field": "changed", "type": "nominal", "scale": vega.colors(kinds), "legend": {"title": "changed"}}
+    tips = [{"field": name, "type": "nominal"} for name in ("run", "outcome", "what changed")]
+    tips.insert(1, {"field": "value", "type": "quantitative", "format": ".4g"})
+    spec = {
+        "width": "container",
+        "data": {"values": points},
+        "params": [{"name": "metric", "value": names[0], "bind": {"input": "select", "options": names}}],
+        "transform": [{"filter": "datum.metric === metric"}],
+        "encoding": {"x": x, "y": y},
+        "layer": [
+            {"mark": {"type": "line", "color": vega.QUIET}},
+            {
+                "transform": [{"filter": "datum.changed !== 'nothing'"}],
+                "mark": {"type": "rule", "strokeDash": [3, 3], "opacity": 0.6},
+                "encoding": {"color": color, "y": None},
+            },
+            {"mark": {"type": "point", "size": 60}, "encoding": {"color": color, "tooltip": tips}},
+        ],
+    }
+    return vega.chart(spec, label="A metric of the eval split by run; dashed lines are where something changed")
+
+
+def _side_by_side(runs: Sequence[ListedRun]) -> list[dict[str, Any]]:
+    """Returns what the page puts side by side: the name, metrics, data and settings of each run, as text."""
+    written = {run.facts.run_id: Settings.read(run.facts.config.get("yaml", "")).flat for run in runs}
+    paths = {path for settings in written.values() for path in settings}
+    differing = {path for path in paths if len({settings.get(path) for settings in written.values()}) > 1}
+    return [
+        {
+            "run": run.facts.run_id,
+            "facts": {
+                "outcome": run.facts.outcome.replace("_", " "),
+                "took": "" if run.seconds is None else f"{run.seconds} s",
+                **{name: metric_text(value) for name, value in run.metrics.items()},
+                "spans": " to ".join(dict.fromkeys(run.facts.spans or ())),
+                "rows read": f"{run.facts.rows_read:,}" if run.facts.rows_read else "",
+                "data": run.facts.data_digest[:6],
+                "code": run.facts.code.get("fullpass") or "",
+                **{path: text for path, text in written[run.facts.run_id].items() if path in differing},
+            },
+        }
+        for run in runs
+    ]
+
+
+def _trials(runs: Sequence[ListedRun]) -> Table:
+    """Returns the trials of the runs: of a search, and of several kinds of models."""
+    rows = [
+        (run.facts.run_id, "search", _words(trial["hyperparameters"]), name, metric_text(score))
+        for run in runs
+        for trial in run.facts.trials or ()
+        for name, score in list(trial.items())[:1]
+    ]
+    return ("run", "tried by", "what", "metric", "score"), rows
+
+
+def _words(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{path}: {short_value(value)}" for path, value in values.items())
 
 
 def _linked(root: Path, run: ListedRun) -> str:
@@ -125,10 +239,8 @@ def _linked(root: Path, run: ListedRun) -> str:
     return run.facts.run_id
 
 
-def _took(result: Mapping[str, Any]) -> str:
-    if not result["seconds"]:
-        return ""
-    return f"{result['seconds']:.1f} s, {result['cpu_seconds']:.1f} s of processor, {result['peak_mib']:,} MiB"
+def _joined(links: Sequence[Link]) -> Markup:
+    return Markup(", ").join(Markup('<a href="{}">{}</a>').format(address, text) for text, address in links)
 
 
 def _links(root: Path, named: Iterable[tuple[str, Path | None]]) -> list[Link]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,13 +13,16 @@ from fullpass.components.data_gate.page import render_gate
 from fullpass.components.evaluation.measure.class_results import Cell, ClassResults, OfClass
 from fullpass.components.evaluation.measure.score_curves import Curve
 from fullpass.components.evaluation.shown.shown_files import ColumnDependence, Decile, Dependence, RegressionErrors
+from fullpass.components.pages import vega
 from fullpass.components.pages.charts import line_chart
+from fullpass.components.pages.graph import GraphNode, critical_path, graph
 from fullpass.components.pages.render import render_page
 from fullpass.components.report.classes import classes_section
 from fullpass.components.report.component import render
 from fullpass.components.report.dependence import dependence_section
 from fullpass.components.report.regression import errors_section
 from fullpass.components.report.report_data import ReportData, of_importance
+from fullpass.pipeline.registry.root_page import metrics_by_run
 from tests.components.report.shown import HOSTILE
 from tests.components.report.test_report import data_verdict, run
 from tests.live.browser import Page, find_chromium, open_browser
@@ -141,15 +145,24 @@ def wide_run() -> ReportData:
     )
 
 
-def root_page() -> str:
-    """Returns the page of a root whose texts all contain markup, with a DAG of two layers."""
-    node = {"id": "Trainer", "status": "failed", "style": "bad", "took": "2.5 s", "after": ("Ingest", HOSTILE)}
-    node |= {"links": (("log", "logs/1"), (HOSTILE, "a"))}
-    layers = ((node | {"id": "Ingest", "status": "ok", "style": "good", "after": ()}, node), (node,) * 4)
-    facts = (("outcome", "failed"), ("", f"{HOSTILE} " * 20))
-    table = (("version", "state", "auc", "folder"), [("1", "served", "0.9", HOSTILE), ("2", "kept", "0.8", HOSTILE)])
-    shown = {"facts": facts, "links": (("report", "r.html"),), "layers": layers}
-    given = {"newest": shown, "models": table, "models_note": HOSTILE, "runs": table, "older": 1000, "watch": ()}
+def root_page(rows: int = 2) -> str:
+    """Returns the page of a root whose texts all contain markup, with a graph of three nodes."""
+    nodes = [
+        GraphNode("Ingest", "ok", HOSTILE, "good", 1.0, (), "logs/1"),
+        GraphNode(HOSTILE, HOSTILE, HOSTILE, "bad", 2.0, ("Ingest",), HOSTILE),
+        GraphNode("Trainer", "cached", "", "quiet", 1.0, ("Ingest", HOSTILE)),
+    ]
+    table = (("version", "state", "auc", "folder"), [(str(i), "kept", f"0.{i}", HOSTILE) for i in range(rows)])
+    points = [{"run": HOSTILE, "metric": HOSTILE, "value": 0.5, "changed": HOSTILE, "what changed": HOSTILE}]
+    beside = [{"run": str(i), "facts": {"auc": f"0.{i}", HOSTILE: f"{HOSTILE}{i}", "rows": "7"}} for i in range(rows)]
+    given = {
+        "newest": {
+            **{"facts": (("outcome", "failed"), ("", f"{HOSTILE} " * 20)), "links": HOSTILE, "longest": "3.0 s"},
+            **{"graph": graph(nodes, critical_path(nodes)), "nodes": table},
+        },
+        **{"models": table, "models_note": HOSTILE, "runs": table, "trials": table, "older": 1000, "watch": ()},
+        **{"chart": metrics_by_run(points), "beside": vega.script_json(beside), "file": f" --file '{HOSTILE}'"},
+    }
     return render_page("root.html", name=HOSTILE, folder=HOSTILE, written="2026-01-02", **given)
 
 
@@ -231,6 +244,7 @@ def test_every_table_sorts_by_each_of_its_columns(browser, url):
 
 def test_the_keyboard_sorts_too(browser, url):
     browser.show(url, width=DESK)
+    browser.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     browser.evaluate("document.querySelector('.rows th button').focus()")
     enter = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13}
     browser.call("Input.dispatchKeyEvent", type="keyDown", text="\r", **enter)
@@ -243,25 +257,53 @@ def test_words_filter_the_rows_of_a_long_table_and_a_button_copies_them(browser,
     cells = [(f"hour {i}", "0.9", "-0.3 ± 0.2") for i in range(12)]
     rows = [*cells, (HOSTILE, "0.5", "=HYPERLINK(A1)"), ("-1+2|A1", "", "@SUM(A1)")]
     file = tmp_path / "page.html"
-    table = (("slice", "auc", "difference"), rows)
-    given = {"newest": None, "models": (("version",), [("1",)]), "models_note": "", "runs": table, "older": 0}
-    file.write_text(render_page("root.html", name="a", folder="b", written="c", watch=[], **given), encoding="utf-8")
+    given = {
+        "newest": None,
+        "models": (("version",), [("1",)]),
+        "models_note": "",
+        "older": 0,
+        "watch": (),
+        "chart": "",
+    }
+    given |= {
+        "runs": (("run",), [("1",)]),
+        "beside": "[]",
+        "file": "",
+        "trials": (("slice", "auc", "difference"), rows),
+    }
+    file.write_text(render_page("root.html", name="a", folder="b", written="c", **given), encoding="utf-8")
     browser.show(file.as_uri(), width=DESK)
-    assert browser.evaluate("document.querySelectorAll('input').length") == 1, "short tables have no filter"
+    assert browser.evaluate("document.querySelectorAll('input[type=search]').length") == 1, "short tables have none"
     shown = "[...document.querySelectorAll('.rows')[1].tBodies[0].rows].filter((row) => row.checkVisibility()).length"
-    browser.evaluate("document.querySelector('input').focus()")
+    browser.evaluate("document.querySelector('input[type=search]').focus()")
     browser.call("Input.insertText", text="HOUR 1")
     assert browser.evaluate(shown) == 3  # 1, 10 and 11
     assert browser.evaluate("document.querySelectorAll('output')[1].textContent") == "3 of 14 rows"
     heard = "let copied; addEventListener('copy', (e) => { copied = e.clipboardData.getData('text/plain'); })"
     browser.evaluate(heard)
-    browser.click("h2:last-of-type ~ .tools button")
+    browser.click(".tools:has(input) button")
     lines = ["slice\tauc\tdifference", *("\t".join(cells[i]) for i in (1, 10, 11))]
     assert browser.evaluate("copied").splitlines() == lines
-    browser.evaluate("document.querySelector('input').value = ''")
-    browser.evaluate("document.querySelector('input').dispatchEvent(new Event('input'))")
-    browser.click("h2:last-of-type ~ .tools button")
+    browser.evaluate("document.querySelector('[type=search]').value = ''")
+    browser.evaluate("document.querySelector('[type=search]').dispatchEvent(new Event('input'))")
+    browser.click(".tools:has(input) button")
     assert browser.evaluate("copied").splitlines()[-2:] == [f"{HOSTILE}\t0.5\t'=HYPERLINK(A1)", "'-1+2|A1\t\t'@SUM(A1)"]
+
+
+def test_checked_runs_stand_side_by_side_as_text(browser, tmp_path):
+    file = tmp_path / "page.html"
+    file.write_text(root_page(3), encoding="utf-8")
+    browser.show(file.as_uri(), width=DESK)
+    while not browser.evaluate("document.querySelectorAll('.chart svg').length"):
+        time.sleep(0.1)  # a chart that is drawn moves what is below it
+    beside = "document.querySelector('#side-by-side')"
+    for number in (0, 2):
+        browser.click(f"[type=checkbox][value='{number}']")
+    cells = f"[...{beside}.querySelectorAll('tr')].map((row) => [...row.cells].map((cell) => cell.textContent))"
+    assert browser.evaluate(cells) == [["", "0", "2"], ["auc", "0.0", "0.2"], [HOSTILE, f"{HOSTILE}0", f"{HOSTILE}2"]]
+    assert browser.evaluate(f"{beside}.querySelector('pre').textContent") == f"fullpass compare 0 2 --file '{HOSTILE}'"
+    browser.click("[type=checkbox][value='2']")
+    assert browser.evaluate(f"{beside}.textContent") == ""
 
 
 def test_the_policy_of_the_page_lets_no_other_script_run(browser, url, tmp_path):

@@ -114,20 +114,18 @@ def artifacts_of(
     return found
 
 
-def artifacts_by_node(path: Path, run_id: str) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """Returns the addresses of the artifacts that each node of a run reads, and of those that are its outputs."""
-    read: dict[str, set[str]] = {}
+def outputs_by_node(path: Path, run_id: str) -> dict[str, set[str]]:
+    """Returns the addresses of the artifacts that are the outputs of each node of a run."""
     made: dict[str, set[str]] = {}
     with locked_store(path) as store:
         run = store.get_context_by_type_and_name(constants.PIPELINE_RUN_CONTEXT_TYPE_NAME, run_id)
-        executions = store.get_executions_by_context(run.id) if run else []
-        nodes = {execution.id: node_of(store, execution) for execution in executions}
-        events = store.get_events_by_execution_ids(list(nodes)) if nodes else []
+        nodes = {one.id: node_of(store, one) for one in (store.get_executions_by_context(run.id) if run else ())}
+        found = store.get_events_by_execution_ids(list(nodes)) if nodes else []
+        events = [event for event in found if event.type in OUTPUT_EVENTS]
         addresses = {one.id: one.uri for one in store.get_artifacts_by_id([event.artifact_id for event in events])}
     for event in events:
-        of = made if event.type in OUTPUT_EVENTS else read
-        of.setdefault(nodes[event.execution_id], set()).add(addresses[event.artifact_id])
-    return read, made
+        made.setdefault(nodes[event.execution_id], set()).add(addresses[event.artifact_id])
+    return made
 
 
 def executions_of(store: Any, pipeline_name: str, run_id: str, node_id: str) -> Sequence[proto.Execution]:

@@ -218,7 +218,10 @@ def run(
         run_id=compiled.run_id,
         pipeline_name=compiled.name,
         metadata_path=compiled.metadata_path,
-        nodes=tuple(_result_of(node_id, selection, nodes.results) for node_id in compiled.nodes),
+        nodes=tuple(
+            replace(_result_of(node_id, selection, nodes.results), after=tuple(node.upstream_nodes))
+            for node_id, node in compiled.nodes.items()
+        ),
         seconds=time.monotonic() - started,
         base_run_id=selection.base_run_id,
         interrupted=received.is_set(),

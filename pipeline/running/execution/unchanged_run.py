@@ -35,13 +35,13 @@ class LastFullRun:
     Attributes:
         inputs: The digest of all its inputs, see `inputs_of`.
         metadata: The state of the metadata after it.
-        nodes: Node -> the number of its outputs.
+        nodes: Node -> the number of its outputs, and the nodes that it waits for.
     """
 
     run_id: str
     inputs: str
     metadata: str
-    nodes: dict[str, int]
+    nodes: dict[str, tuple[int, tuple[str, ...]]]
 
 
 def inputs_of(loaded: Loaded, root: Path, window: Window) -> str:
@@ -72,7 +72,7 @@ def write_state(root: Path, inputs: str, result: RunResult) -> None:
         inputs: The digest from `inputs_of`, computed before the run started.
     """
     if result.ok and result.recorded_as is None and all(node.status in _WHOLE for node in result.nodes):
-        nodes = {node.id: node.outputs for node in result.nodes}
+        nodes = {node.id: (node.outputs, node.after) for node in result.nodes}
         run = LastFullRun(result.run_id, inputs, sqlite_state(result.metadata_path), nodes)
         state_file.write(RootLayout(root).last_full_run, asdict(run))
 
@@ -92,7 +92,10 @@ def find_unchanged(root: Path, inputs: str) -> LastFullRun | None:
 
 def repeat(run: LastFullRun, root: Path, name: str, run_id: str, listener: Listener, seconds: float) -> RunResult:
     """Sends the events of a run whose nodes all reuse the results of `run`, and returns its result."""
-    nodes = tuple(NodeResult(id=node, status=Status.CACHED, outputs=made) for node, made in run.nodes.items())
+    nodes = tuple(
+        NodeResult(id=node, status=Status.CACHED, outputs=made, after=after)
+        for node, (made, after) in run.nodes.items()
+    )
     listener(events.RunStarted(run_id=run_id, pipeline_name=name, node_ids=tuple(run.nodes), base_run_id=None))
     for node in nodes:
         listener(events.NodeEnded(result=node))
