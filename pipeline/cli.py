@@ -153,6 +153,7 @@ def init(
     search_seconds: Annotated[
         float, Option(min=0, help="Processor seconds to try representations for, about; 0 tries none.")
     ] = SEARCH_SECONDS,
+    page: Annotated[Path | None, Option(metavar="FILE", help="Also write an HTML page of the data.")] = None,
 ) -> None:
     """Write a pipeline YAML from a sample of the data. Each line has a comment with its reason."""
     from fullpass.pipeline.authoring.init.init import init as write_pipeline
@@ -171,6 +172,11 @@ def init(
     )
     for line in written.summary:
         printing.print_text(line)
+    if page is not None:
+        from fullpass.pipeline.authoring.data_page.data_page import page_of_init
+
+        page_of_init(written).write(page)
+        printing.print_text(f"Page: {page}")
 
 
 @app.command()
@@ -178,16 +184,35 @@ def check(
     file: options.File = options.USUAL,
     data: Annotated[bool, Option("--data", help="Also look at a sample of the data.")] = False,
     rows: Annotated[int, Option("--sample", min=1, help="Rows to look at, with --data.")] = SAMPLE_ROWS,
+    page: Annotated[
+        Path | None, Option(metavar="FILE", help="With --data: also write an HTML page of the data.")
+    ] = None,
+    against: Annotated[
+        str | None,
+        Option(metavar="ROWS|SPAN", help="With --data: compare with a file or folder, a request log, or a span."),
+    ] = None,
+    span: options.Span = None,
 ) -> None:
     """Check a pipeline YAML and print every mistake with its line number."""
-    loaded = load_checked(file)
-    window = gated_window(loaded, pipeline_root(loaded), find_window(loaded.config.data, loaded.resolve))
+    loaded = load_checked(file, span=span)
+    window = gated_window(loaded, pipeline_root(loaded), find_window(loaded.config.data, loaded.resolve, span))
     printing.print_text(overview(loaded.config, window.lines()))
+    if not data and (page or against):
+        raise UsageError("--page and --against show the data: add --data.")
     if data:
         from fullpass.pipeline.authoring.data_check.data_check import check_data, findings_table
 
-        report = check_data(loaded, rows=rows)
+        report = check_data(loaded, rows=rows, every_column=bool(page or against))
         printing.print_text(f"\n{findings_table(report)}")
+        if report.sampled is not None and (page or against):
+            from fullpass.pipeline.authoring.data_page.data_page import page_of_report
+
+            shown = page_of_report(report, against, rows=rows)
+            for line in shown.differences:
+                printing.print_text(line)
+            if page is not None:
+                shown.write(page)
+                printing.print_text(f"Page: {page}")
         if report.has_errors:
             raise typer.Exit(ExitCode.WRONG_USAGE)
 
@@ -213,14 +238,7 @@ def run(
     ] = None,
     to_node: Annotated[str | None, Option("--to", metavar="NODE", help="Stop after this node.")] = None,
     fresh: Annotated[bool, Option("--fresh", help="Run every node, even if nothing has changed.")] = False,
-    span: Annotated[
-        str | None,
-        Option(
-            metavar="SPAN",
-            help="The newest span to train on, as a date (2013-01-05) or a number, or A:B for an explicit window.",
-            show_default="latest",
-        ),
-    ] = None,
+    span: options.Span = None,
     gate: Annotated[
         _Gate,
         Option(

@@ -47,6 +47,15 @@ Model = Annotated[
 ]
 Root = Annotated[Path | None, Option(help="Folder of the runs, instead of root of the YAML.")]
 RunRoot = Annotated[Path | None, Option(help="Folder of artifacts, metadata and logs, instead of root of the YAML.")]
+Span = Annotated[
+    str | None,
+    Option(
+        metavar="SPAN",
+        help="The newest span to train on, as a date (2013-01-05) or a number, or A:B for an explicit window.",
+        show_default="latest",
+    ),
+]
+Page = Annotated[Path | None, Option(metavar="FILE", help="Also write an HTML page.")]
 Json = Annotated[bool, Option("--json", help="Print JSON.")]
 
 

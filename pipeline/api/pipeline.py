@@ -19,6 +19,7 @@ from fullpass.pipeline.api.model import Model, open_model
 from fullpass.pipeline.api.run import Run, Runs
 from fullpass.pipeline.api.transform import Transform
 from fullpass.pipeline.authoring.checks.check import require
+from fullpass.pipeline.authoring.defaults import SAMPLE_ROWS
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.printing import print_text
 from fullpass.pipeline.record.facts import UNFINISHED, read_facts
@@ -34,6 +35,7 @@ from fullpass.pipeline.running.request import RunRequest
 from fullpass.pipeline.startup import set_notebook_environment
 
 if TYPE_CHECKING:
+    from fullpass.pipeline.authoring.data_page.data_page import DataPage
     from fullpass.pipeline.diagnose.diagnosis import Diagnosis
 
 _TAIL = 40
@@ -134,6 +136,29 @@ class Pipeline(Loaded):
                 if shown:
                     shown.end(run)
         return run
+
+    def data_page(
+        self, against: Rows | Path | str = None, *, span: str | None = None, sample: int = SAMPLE_ROWS
+    ) -> "DataPage":
+        """Returns the page of the data before training, like `fullpass check --data --page`; a notebook shows it.
+
+        Args:
+            against: Other data to compare with: a table in memory, a path, a request log, or a span of the source; None
+                compares the splits.
+            span: The span or spans to look at; by default those of the next run.
+            sample: Number of rows to look at.
+
+        Raises:
+            UserError: The data cannot be read at all, or there is no such other data.
+        """
+        from fullpass.pipeline.authoring.data_check.data_check import check_data
+        from fullpass.pipeline.authoring.data_page.data_page import page_of_report
+
+        report = check_data(replace(self, span=span), rows=sample, every_column=True)
+        if against is None or isinstance(against, Path | str):
+            return page_of_report(report, None if against is None else str(against), rows=sample)
+        with tempfile.TemporaryDirectory() as folder:
+            return page_of_report(report, str(write_parquet(against, Path(folder))), rows=sample, name="the table")
 
     def runs(self, *, root: Path | str | None = None) -> Runs:
         """Returns the runs that have ended, newest first, without those that `gc` removed.

@@ -37,7 +37,6 @@ Shown = TypeVar("Shown", bound=ShownPage)
 _Named = Annotated[
     Path, Option("--file", "-f", metavar="FILE|DIR", help="The YAML, or folder of models, of ids and numbers.")
 ]
-_Page = Annotated[Path | None, Option(metavar="FILE", help="Also write an HTML page.")]
 
 
 def refresh(
@@ -120,7 +119,7 @@ def compare(
     data: Annotated[
         str | None, Option(metavar="ROWS", help="Labelled rows to measure both on, or a YAML that names them.")
     ] = None,
-    page: _Page = None,
+    page: options.Page = None,
     as_json: options.Json = False,
     read_as: Mapping[str, Any] = AS_TRAINED,
 ) -> None:
@@ -139,7 +138,7 @@ def evaluate(
     model: Annotated[str, Argument(metavar="MODEL", help="A version, `latest`, a run's id, a folder, or a YAML.")],
     rows: Annotated[str, Argument(metavar="ROWS", help="Labelled rows: a file, folder, glob or address; or a YAML.")],
     file: _Named = options.USUAL,
-    page: _Page = None,
+    page: options.Page = None,
     as_json: options.Json = False,
     read_as: Mapping[str, Any] = AS_TRAINED,
 ) -> None:

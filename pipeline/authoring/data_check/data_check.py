@@ -1,7 +1,7 @@
 """`fullpass check FILE --data`: checks the file against a sample of its data, in seconds and without TensorFlow."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from io import StringIO
 
 import numpy as np
@@ -20,6 +20,7 @@ from fullpass.components.ingest.spans.span_column import span_numbers
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.components.ingest.splitting.assign import raw_split_columns, reads_whole_rows
 from fullpass.pipeline.authoring.data_check import column_findings, label_findings, row_findings
+from fullpass.pipeline.authoring.data_check.row_findings import SOURCE_PATH
 from fullpass.pipeline.authoring.data_check.sampled_data import (
     SampledData,
     first_reader,
@@ -53,16 +54,24 @@ CHECKS: tuple[Check, ...] = tuple(
 
 @dataclass(frozen=True)
 class DataReport:
-    """The findings of a data check, in file order, from a sample of `rows` of the rows seen.
+    """The findings of a data check, in file order.
 
     Attributes:
-        of_rows: The number of rows from which the sample is, for people.
+        sampled: The rows that were looked at; None if there are none.
     """
 
     problems: tuple[Problem, ...]
-    rows: int
-    seen: int
-    of_rows: str = "0"
+    sampled: SampledData | None = field(default=None, repr=False)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows that were looked at."""
+        return self.sampled.sample.rows if self.sampled else 0
+
+    @property
+    def of_rows(self) -> str:
+        """The number of rows from which they are, for people."""
+        return self.sampled.sample.of_rows if self.sampled else "0"
 
     @property
     def has_errors(self) -> bool:
@@ -70,7 +79,7 @@ class DataReport:
         return any(problem.severity == "error" for problem in self.problems)
 
 
-def check_data(loaded: Loaded, *, rows: int = SAMPLE_ROWS) -> DataReport:
+def check_data(loaded: Loaded, *, rows: int = SAMPLE_ROWS, every_column: bool = False) -> DataReport:
     """Returns the errors and warnings of a sample of the data, in file order.
 
     Example:
@@ -80,18 +89,32 @@ def check_data(loaded: Loaded, *, rows: int = SAMPLE_ROWS) -> DataReport:
 
     Args:
         loaded: A file that passes `checks.require`.
+        every_column: As in `sample_data`.
 
     Raises:
         UserError: The data cannot be read at all.
     """
     use_modules_of(loaded.folder)
+    sampled, findings = sample_data(loaded, rows=rows, every_column=every_column)
+    problems = _problems(loaded, findings)
+    return DataReport(in_file_order([*problems, *_checked(sampled)]) if sampled else problems, sampled)
+
+
+def sample_data(loaded: Loaded, *, rows: int, every_column: bool = False) -> tuple[SampledData | None, list[Finding]]:
+    """Returns sampled rows as the file reads them, None without any; and what is wrong with the source as a whole.
+
+    Args:
+        every_column: Whether to read the columns that the file does not read, too.
+
+    Raises:
+        UserError: The data cannot be read at all.
+    """
     source = loaded.config.data.source
-    window = find_window(loaded.config.data, loaded.resolve)
+    window = find_window(loaded.config.data, loaded.resolve, loaded.span)
     once = {(file.path, file.split): file for file in window.files}  # with spans of a column, a file is in many
     files = tuple(file for file in once.values() if window.unit is None or not _is_empty(file, source))
     if not files:
-        nothing = Finding(("data", "source", "path"), "no row in any span of the window; the files are empty.")
-        return DataReport(_problems(loaded, [nothing]), 0, 0)
+        return None, [Finding(SOURCE_PATH, "no row in any span of the window; the files are empty.")]
     if loaded.config.data.span is None and any(tables.spans is not None for tables in window.tables.values()):
         # One span, since a row of a sample does not tell its span.
         newest = next(span for span in reversed(window.spans) if not {*span.files}.isdisjoint(files))
@@ -102,30 +125,32 @@ def check_data(loaded: Loaded, *, rows: int = SAMPLE_ROWS) -> DataReport:
     absent = dict(_absent(loaded, files, needed))
     present, findings = [name for name in needed if name not in absent], list(absent.values())
     if not present:
-        return DataReport(_problems(loaded, findings), 0, 0)
+        return None, findings
     declared = known_raw_columns(loaded.config)
     images = [name for name, column in declared.items() if column.image]
-    more = _columns_of_rows(loaded, files) if reads_whole_rows(loaded.config.data.split) and not absent else []
+    by_content = reads_whole_rows(loaded.config.data.split) and not source.given_splits and not absent
+    more = _columns_of_rows(loaded, files) if by_content or every_column else []
     names = list(dict.fromkeys([*present, *more]))
     sample = read_sample(files, source, names, rows=rows, images=images, declared=declared)
     if (by := loaded.config.data.span) is not None and by.column in sample.seen_columns:
         spans = span_numbers(pa.table({by.column: sample.seen_columns[by.column]}), by)
         sample = sample.where(np.isin(spans, [span.number for span in window.spans]), rows)
     if not sample.rows:
-        findings.append(Finding(("data", "source", "path"), _why_no_row(sample)))
-        return DataReport(_problems(loaded, findings), 0, sample.seen, sample.of_rows)
+        return None, [*findings, Finding(SOURCE_PATH, _why_no_row(sample))]
     if not absent:
         sample, of_joins = with_joined_columns(loaded, sample, joined, window)
         findings += of_joins
-    problems = in_file_order([*_problems(loaded, findings), *check_sample(loaded, sample)])
-    return DataReport(problems, sample.rows, sample.seen, sample.of_rows)
+    return sampled_data(loaded, sample), findings
 
 
 def check_sample(loaded: Loaded, sample: Sample, *, leaks: bool = True) -> tuple[Problem, ...]:
     """Returns the errors and warnings of a sample that holds at least one row, in file order."""
-    sampled = sampled_data(loaded, sample)
+    return _checked(sampled_data(loaded, sample), leaks=leaks)
+
+
+def _checked(sampled: SampledData, *, leaks: bool = True) -> tuple[Problem, ...]:
     checks = CHECKS if leaks else [check for check in CHECKS if check is not label_findings.check_leaks]
-    return _problems(loaded, [finding for check in checks for finding in check(sampled)])
+    return _problems(sampled.loaded, [finding for check in checks for finding in check(sampled)])
 
 
 def _is_empty(file: SourceFile, source: Source) -> bool:
@@ -166,9 +191,9 @@ def _needed(loaded: Loaded) -> list[str]:
 
 
 def _columns_of_rows(loaded: Loaded, files: Sequence[SourceFile]) -> list[str]:
-    """Returns the columns that every file has: a split by content depends on all of them, whether read or not."""
+    """Returns the columns that every file has once: a split by content depends on all of them, whether read or not."""
     source = loaded.config.data.source
-    if source.given_splits or len(files) > _MOST_FILES:
+    if len(files) > _MOST_FILES:
         return []
     columns = [columns_of(file, source) or [] for file in files if file.size]
     return [name for name in (columns[0] if columns else []) if name and all(of.count(name) == 1 for of in columns)]

@@ -169,7 +169,7 @@ def check_leaks(sampled: SampledData) -> Iterator[Finding]:
         columns.setdefault(name, (keys, feature, values))
     indicators = indicators_of_label({name: values for name, (_, _, values) in columns.items()}, target)
     for name, (keys, feature, values) in columns.items():
-        strength = strongest_aspect(_as_read(name, values, feature), target)
+        strength = strongest_aspect(as_read(name, values, feature), target)
         why = f"{strength.shown} {strength.by}" if strength is not None and strength.is_leak else None
         if why or name in indicators:
             yield warning(
@@ -179,7 +179,8 @@ def check_leaks(sampled: SampledData) -> Iterator[Finding]:
             )
 
 
-def _as_read(name: str, values: ValueCounts, feature: Feature) -> ColumnProfile:
+def as_read(name: str, values: ValueCounts, feature: Feature) -> ColumnProfile:
+    """Returns the profile of a column as a feature reads it."""
     if isinstance(feature, NumberFeature) and feature.format is not None:
         read = values.per_row(read_written(values.texts, feature.format)).astype(np.float32)
         return ColumnProfile(name, "number", "", count_computed(read))

@@ -50,11 +50,21 @@ Existing = Literal["refuse", "keep", "replace"]
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """A pipeline file that `init` wrote: its path, its content, and the lines to print for the user."""
+    """A pipeline file that `init` wrote.
+
+    Attributes:
+        summary: The lines to print for the user.
+        profile: The data as it was looked at.
+        whys: Feature, or column that none reads -> the reason that stands beside it.
+        problems: What `check --data` finds.
+    """
 
     file: str
     text: str
     summary: tuple[str, ...]
+    profile: SourceProfile
+    whys: Mapping[str, str]
+    problems: tuple[Problem, ...]
 
 
 def init(
@@ -113,7 +123,6 @@ def init(
         own,
         chosen,
         [candidate.column for candidate in selection.features],
-        lines,
         seconds=search_seconds,
         taken=[*taken, *(made for line in lines for made in _made_of(line.name, line.value))],
         say=say,
@@ -127,7 +136,7 @@ def init(
         data=_data_lines(own, chosen, of_rows, bad_rows),
         splits=other_splits(own, has_epoch=any(c.has_trend for c in selection.features)),
         label=YamlLine("label", dict(chosen.guess.settings), chosen.guess.why),
-        features=[*(found.replaced.get(line.name, line) for line in lines), *found.features],
+        features=[*lines, *found.features],
         left_out=[*(with_column(line, joined) for line in selection.left_out), *joins.left_out],
         sequences=sequences,
         rest=[
@@ -139,7 +148,9 @@ def init(
     )
     draft, problems = write_checked(file, draft, profile.sample, existing)
     summary = _summary(output, profile, chosen, selection, draft, problems, found.told)
-    return WrittenFile(output, yaml_of(draft), tuple(summary))
+    lines = [*draft.left_out, *draft.features, *draft.sequences, *draft.derive, draft.label]
+    whys = {line.name: line.why for line in lines}
+    return WrittenFile(output, yaml_of(draft), tuple(summary), profile, whys, problems)
 
 
 def _refuse_bad_rows(data: str, profile: SourceProfile, allowed: float | None) -> None:

@@ -16,7 +16,7 @@ from tests.pipeline.authoring.tables import write_csv as write
 def test_good_data_has_no_findings(tmp_path):
     assert problems(tmp_path) == []
     report = check_data(load(tmp_path / "p.yaml"))
-    assert (report.rows, report.seen, report.has_errors) == (ROWS, ROWS, False)
+    assert (report.rows, report.sampled.sample.seen, report.has_errors) == (ROWS, ROWS, False)
     assert "nothing to report" in findings_table(report)
 
 
@@ -194,7 +194,7 @@ def test_a_file_with_many_spans_is_looked_at_once_and_only_the_spans_of_the_wind
     span = "  span: {column: joined}\n  window: {spans: %s}\n"
     assert problems(tmp_path, {"joined": days}, features="{age: number}", data=span % 20) == []
     report = check_data(load(tmp_path / "p.yaml"))
-    assert (report.rows, report.seen, report.of_rows) == (ROWS, ROWS, "1,000")
+    assert (report.rows, report.sampled.sample.seen, report.of_rows) == (ROWS, ROWS, "1,000")
     # The first days have no age that is a number; the run reads the last five.
     ages = ["?" if day < "2023-01-16" else age for day, age in zip(days, columns()["age"], strict=True)]
     changes = {"joined": days, "age": ages}
@@ -218,6 +218,6 @@ def test_a_day_without_a_byte_is_no_error_as_in_the_run(tmp_path, ending):
     found = of(tmp_path, data, "{age: number}")
     assert not [message for severity, _, message in found if severity == "error"], found
     report = check_data(load(tmp_path / "p.yaml"))
-    assert report.rows == report.seen == 2 * ROWS
+    assert report.rows == report.sampled.sample.seen == 2 * ROWS
     [missing] = [m for s, _, m in of(tmp_path, data, "{age: number, agee: number}") if s == "error" and "agee" in m]
     assert "Did you mean" in missing and "age" in missing

@@ -1,0 +1,1 @@
+"""The page of the data: its columns as pictures, and what differs between splits or between two sources."""
