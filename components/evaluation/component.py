@@ -126,6 +126,7 @@ def _write_shown(
     # These modules import TensorFlow and Keras, which is not needed to build a pipeline.
     import tensorflow as tf
 
+    from fullpass.components.evaluation.shown.forecast_times import forecast_times
     from fullpass.components.evaluation.shown.partial_dependence import dependence_of_export
     from fullpass.components.evaluation.shown.shown_texts import texts_of_export
 
@@ -133,7 +134,8 @@ def _write_shown(
     if dependence := dependence_of_export(export, sampled, preprocessing, importance):
         _write(f"{folder}/{DEPENDENCE_FILE}", to_json_text(dependence, indent=1))
     if preprocessing.label.task == "regression" and sampled:
-        if errors := regression_errors(evaluate.scorer(tf.constant(sampled)).models[0]):
+        times = forecast_times(sampled, preprocessing)
+        if errors := regression_errors(evaluate.scorer(tf.constant(sampled)).models[0], times):
             _write(f"{folder}/{ERRORS_FILE}", to_json_text(errors))
     if texts := texts_of_export(export, sampled, preprocessing):
         _write(f"{folder}/{TEXTS_FILE}", to_json_text(texts, indent=1))

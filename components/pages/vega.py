@@ -38,11 +38,13 @@ SWITCH = {"name": "shown", "select": {"type": "point", "fields": ["series"]}, "b
 """Parameter by which a click on the legend leaves only the series that are clicked on (with Shift, several)."""
 SWITCHED = {"condition": {"param": "shown", "value": 1}, "value": 0.1}
 """The opacity of the marks of such a chart."""
+BAR = 18
+"""Pixels of a bar, or of a line of dots, with its name."""
 _TEXT = {"labelColor": "currentColor", "titleColor": "currentColor", "titleFontWeight": "normal"}
 THEME: Mapping[str, Any] = {
     "background": "transparent",
     "font": "system-ui, sans-serif",
-    "view": {"stroke": None, "continuousHeight": 200, "discreteHeight": {"step": 18}},
+    "view": {"stroke": None, "continuousHeight": 200},
     "axis": {
         **_TEXT,
         "domain": False,
@@ -56,11 +58,19 @@ THEME: Mapping[str, Any] = {
         "titleFontSize": 11,
         "titleLimit": 200,
     },
-    "legend": {**_TEXT, "orient": "bottom", "title": None, "labelFontSize": 11, "labelLimit": 140, "columns": 2},
+    "legend": {
+        **_TEXT,
+        "symbolOpacity": 1,
+        "orient": "bottom",
+        "title": None,
+        "labelFontSize": 11,
+        "labelLimit": 140,
+        "columns": 2,
+    },
     "header": _TEXT,
     "text": {"color": "currentColor"},
     "rule": {"color": "currentColor"},
-    "range": {"category": list(COLORS), "heatmap": ["#3b82f600", "#3b82f6"]},
+    "range": {"category": list(COLORS), "heatmap": ["#3b82f600", "#3b82f6a0"]},
     "bar": {"color": COLORS[0]},
     "line": {"color": COLORS[0], "strokeWidth": 1.5},
     "point": {"color": COLORS[0], "filled": True, "size": 25},
@@ -78,7 +88,8 @@ def chart(spec: Mapping[str, Any], *, label: str) -> Markup:
 
     Args:
         spec: A Vega-Lite specification as JSON data; the rows of its table are `spec["data"]["values"]`, flat mappings.
-            Its look comes from `THEME`. Give it a `width` of "container" to fill the column of the page.
+            Its look comes from `THEME`. Give it a `width` of "container" to fill the column of the page,
+            and names a `height` of `BAR` for each, since Vega-Lite says that it drops a height by steps.
     """
     title = Markup("<figcaption>{}</figcaption>").format(label)
     table = Markup("<details><summary>values</summary>{}</details>").format(_table(spec["data"]["values"]))
@@ -97,9 +108,14 @@ def native(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {"application/vnd.vegalite.v5+json": {"$schema": address, "config": THEME, **_clean(spec), **width}}
 
 
-def colors(names: Sequence[str]) -> dict[str, list[str]]:
-    """Returns the scale that gives each name the color of its place: one order of names is one color on all charts."""
-    return {"domain": list(names), "range": [COLORS[i % len(COLORS)] for i in range(len(names))]}
+def colors(names: Sequence[str], among: Sequence[str] = ()) -> dict[str, list[str]]:
+    """Returns the scale that gives each name a color.
+
+    Args:
+        among: All names of the page, whose order decides, so that a name has one color on all charts.
+    """
+    order = list(dict.fromkeys((*among, *names)))
+    return {"domain": list(names), "range": [COLORS[order.index(one) % len(COLORS)] for one in names]}
 
 
 def has_charts(body: str) -> bool:

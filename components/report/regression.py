@@ -1,82 +1,105 @@
-"""What the report shows of a regression's errors: predictions against labels, and residuals by decile."""
+"""What the report shows of a regression's errors: predictions against labels, residuals by tenth, and a forecast."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from markupsafe import Markup
 
+from fullpass.base.metric_text import metric_text
 from fullpass.components.evaluation.confidence import half_width
 from fullpass.components.evaluation.shown.shown_files import RegressionErrors
-from fullpass.components.pages.charts import COLORS, Square, figure, svg
-
-_AREA, _BOTTOM = Square(side=260, left=68), 36
-"""The drawing area, left of which numbers of seven digits fit, and the height of the texts below it."""
-_Point = tuple[float, float, float]
+from fullpass.components.pages.charts import DASHED, MILLISECONDS, day, name, number
+from fullpass.components.pages.vega import SWITCH, SWITCHED, ZOOM, chart, colors
 
 
 @dataclass(frozen=True)
 class ShownErrors:
-    """The charts of a regression, and the number of rows that they show."""
+    """The charts of a regression, and the number of rows that they show. bias: a sentence if all tenths err one way."""
 
     charts: tuple[Markup, ...]
     rows: int
     points: int
+    bias: str = ""
 
 
 def errors_section(errors: RegressionErrors | None) -> ShownErrors | None:
     """Returns the section; None if there are no errors."""
     if errors is None:
         return None
-    points = [(label, predicted, 0.0) for label, predicted in zip(errors.labels, errors.predictions, strict=True)]
-    ends = [value for label, predicted, _ in points for value in (label, predicted)]
-    deciles = [(d.prediction, d.residual, 0.0 if math.isnan(d.error) else d.error) for d in errors.deciles]
-    reach = [end for _, y, error in deciles for end in (y - half_width(error), y + half_width(error))]
-    charts = (
-        _chart(points, (min(ends), max(ends)), (min(ends), max(ends)), "label", "prediction", diagonal=True),
-        _chart(
-            deciles,
-            (min(x for x, *_ in deciles), max(x for x, *_ in deciles)),
-            (min(0.0, *reach), max(0.0, *reach)),
-            "mean prediction of a tenth of the rows",
-            "mean of label - prediction",
-        ),
-    )
-    return ShownErrors(charts, errors.rows, len(points))
+    return ShownErrors(tuple(_charts(errors)), errors.rows, len(errors.labels), _bias(errors))
 
 
-def _chart(
-    points: Sequence[_Point],
-    across: tuple[float, float],
-    up: tuple[float, float],
-    x: str,
-    y: str,
-    *,
-    diagonal: bool = False,
-) -> Markup:
-    """Returns a chart of points with their 95 % intervals, and the line of no error.
+def _bias(errors: RegressionErrors) -> str:
+    if not errors.bias:
+        return ""
+    way = "low" if errors.bias > 0 else "high"
+    return f"Predictions are too {way} in every tenth of the rows, by {metric_text(abs(errors.bias))} on average"
 
-    Args:
-        points: x, y and standard error of y.
-        across, up: The ends of the axes.
-        x, y: Their names.
-        diagonal: Whether points without an error are on the diagonal; otherwise they are at a y of 0.
-    """
 
-    def place(value: float, ends: tuple[float, float]) -> float:
-        return (value - ends[0]) / (ends[1] - ends[0]) if ends[1] > ends[0] else 0.5
+def _charts(errors: RegressionErrors) -> Iterator[Markup]:
+    if errors.times:
+        yield _over_time(errors)
+    yield _predictions(errors)
+    yield _residuals(errors)
 
-    def at(left: float, height: float) -> str:
-        return _AREA.at(place(left, across), place(height, up))
 
-    start, end = (0, 1) if diagonal else (place(0, up), place(0, up))
-    parts = [_AREA.axes(across, up, x, y), _AREA.line_across(start, end)]
-    for left, height, error in points:
-        reach = half_width(error)
-        if reach:
-            parts.append(f'<path d="M{at(left, height - reach)}L{at(left, height + reach)}" stroke="{COLORS[0]}"/>')
-        cx, cy = at(left, height).split(",")
-        opacity = ' fill-opacity="0.35"' if diagonal else ""
-        parts.append(f'<circle cx="{cx}" cy="{cy}" r="2.5" fill="{COLORS[0]}"{opacity}/>')
-    label = f"{y} over {x}"
-    return figure(svg(_AREA.right + 20, _AREA.bottom + _BOTTOM, "".join(parts), label))
+def _over_time(errors: RegressionErrors) -> Markup:
+    series = ("label", "prediction")
+    rows = [
+        {
+            "at": one.time * MILLISECONDS,
+            "time": f"{datetime.fromtimestamp(one.time * 86_400, UTC):%Y-%m-%d %H:%M}",
+            "series": side,
+            "mean": getattr(one, side),
+            "rows": one.rows,
+        }
+        for side in series
+        for one in errors.times
+    ]
+    encoding = {
+        "x": day("at", "time"),
+        "y": number("mean", scale={"zero": False}),
+        "color": name("series", scale=colors(series)),
+        "opacity": SWITCHED,
+        "tooltip": [name("time"), name("series"), number("mean", format=".5~g"), number("rows", format=",")],
+    }
+    mark = {"type": "line", "point": len(errors.times) < 40}
+    spec = {"width": "container", "params": [ZOOM, SWITCH], "mark": mark, "encoding": encoding}
+    return chart({"data": {"values": rows}, **spec}, label="Label and prediction over time, means of rows")
+
+
+def _predictions(errors: RegressionErrors) -> Markup:
+    rows = [{"label": one, "prediction": two} for one, two in zip(errors.labels, errors.predictions, strict=True)]
+    ends = [value for value in (*errors.labels, *errors.predictions) if math.isfinite(value)]
+    x, y = (number(axis, scale={"zero": False}) for axis in ("label", "prediction"))
+    same = [{"label": end, "prediction": end} for end in (min(ends), max(ends))]
+    diagonal = {**DASHED, "type": "line", "color": "currentColor"}
+    layers = [
+        {"data": {"values": same}, "mark": diagonal, "encoding": {"x": x, "y": y}},
+        {
+            "params": [ZOOM],
+            "mark": {"type": "point", "opacity": 0.4, "tooltip": True, "clip": True},
+            "encoding": {"x": x, "y": y},
+        },
+    ]
+    spec = {"data": {"values": rows}, "width": "container", "height": 260, "layer": layers}
+    return chart(spec, label="Prediction over label")
+
+
+def _residuals(errors: RegressionErrors) -> Markup:
+    x, y = "mean prediction of a tenth", "mean of label - prediction"
+    rows = [
+        {x: one.prediction, y: one.residual, "low": one.residual - far, "high": one.residual + far}
+        for one in errors.deciles
+        for far in [0.0 if math.isnan(one.error) else half_width(one.error)]
+    ]
+    across = number(x, scale={"zero": False})
+    layers = [
+        {"mark": DASHED, "encoding": {"y": {"datum": 0}}},
+        {"mark": "rule", "encoding": {"x": across, "y": number("low", y), "y2": {"field": "high"}}},
+        {"mark": {"type": "point", "size": 50, "tooltip": True}, "encoding": {"x": across, "y": number(y)}},
+    ]
+    spec = {"data": {"values": rows}, "width": "container", "height": 260, "layer": layers}
+    return chart(spec, label="Errors by tenth of the predictions, with intervals of 95 %")

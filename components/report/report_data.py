@@ -48,6 +48,7 @@ _SHOWN_FEATURES = 20
 _LONGEST_NAME = 40
 """Characters of the name of a class below an image, so that the images of a row stay of one height."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
+_IMPORTANT = "The most important features, with intervals of 95 %"
 _OF_VARIANCE = "squared error, in shares of the label's variance"
 
 
@@ -60,7 +61,6 @@ class ReportData:
         importance: Feature, importance and reach (half its 95 % interval), as `training.json` has them.
         importance_unit: Unit of the importance, as text.
         curves: Empty if the metrics need no histograms of all classes.
-        training_charts: Titles and charts.
         parity: Numbers of compared `rows`, of comparisons (`compared`), and of `mismatches`.
         data_notes: Facts of the data that need attention.
         schema: The text of SchemaComparison.
@@ -79,7 +79,7 @@ class ReportData:
     importance_chart: Markup
     curves: tuple[Markup, ...]
     training: Facts
-    training_charts: tuple[tuple[str, Markup], ...]
+    training_charts: tuple[Markup, ...]
     parity: Mapping[str, int]
     serving: str
     gate: Gate
@@ -107,6 +107,8 @@ def read_run(name: str, made: RunArtifacts, label: Label) -> ReportData:
     written = sums(pair for manifest in manifests for pair in manifest.written.items())
     labels = read_split_labels(statistics, label, list(written))
     of_labels = labels.notes({m.metric: m.value for m in verdict.metrics})
+    classes = read_class_results(evaluation)
+    names = [one.name for one in classes[0].classes] if classes and classes[0] else ()
     with fileio.open(f"{made.uri('comparison')}/comparison.txt") as file:
         schema = file.read()
     with fileio.open(f"{statistics}/Split-train/{STATISTICS_FILE}", "rb") as file:
@@ -115,7 +117,9 @@ def read_run(name: str, made: RunArtifacts, label: Label) -> ReportData:
         name=name,
         verdict=verdict,
         **of_importance(record),
-        curves=curve_charts(read_curves(evaluation)),
+        curves=curve_charts(
+            read_curves(evaluation), threshold=(record.get("decision") or {}).get("threshold", 0.5), classes=classes
+        ),
         training=training_facts(record),
         training_charts=training_charts(record),
         parity={
@@ -131,11 +135,11 @@ def read_run(name: str, made: RunArtifacts, label: Label) -> ReportData:
         schema=schema,
         pushed_to=made.pushed_to or "",
         served_instead=made.served_instead or "",
-        classes=classes_section(read_class_results(evaluation), verdict.examples),
+        classes=classes_section(classes, verdict.examples),
         errors=errors_section(read_regression_errors(evaluation)),
         images=shown_images(record),
         texts=read_texts(evaluation),
-        dependence=dependence_section(read_dependence(evaluation)),
+        dependence=dependence_section(read_dependence(evaluation), names),
         identity=identity(record, made.all("examples"), manifests),
     )
 
@@ -143,11 +147,12 @@ def read_run(name: str, made: RunArtifacts, label: Label) -> ReportData:
 def of_importance(record: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what `training.json` tells of the simple reference and of the features, by field of `ReportData`."""
     entries = record.get("importance", ())
-    shown = {one["feature"]: one["importance"] for one in entries[:_SHOWN_FEATURES] if one["importance"] > 0}
+    shown = [one for one in entries[:_SHOWN_FEATURES] if one["importance"] > 0]
+    bars, reach = ({one["feature"]: one[key] for one in shown} for key in ("importance", "reach"))
     return {
         "reference": reference_words(record.get("reference")),
         "importance": entries,
-        "importance_chart": bar_chart(shown, unit="", label="importance of features") if shown else Markup(""),
+        "importance_chart": bar_chart(bars, unit="importance", reach=reach, label=_IMPORTANT) if shown else Markup(""),
         "importance_unit": "log loss" if record.get("classes") else _OF_VARIANCE,
     }
 

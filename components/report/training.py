@@ -13,9 +13,7 @@ from fullpass.trainer.insight.words import chosen_on, epochs_words, tried_words
 Facts = tuple[tuple[str, str], ...]
 """Names and values, in the order of the page."""
 _JUDGED_BY = "eval, which judges too; to judge by other rows, add a split named validation"
-_STEP = Markup(
-    "Where the time of a training step goes (<code>fullpass diagnose</code> measures each stage of the input)"
-)
+_STEP = "Where the time of a training step goes; fullpass diagnose measures each stage of the input"
 
 
 def training_facts(record: Mapping[str, Any]) -> Facts:
@@ -36,17 +34,15 @@ def training_facts(record: Mapping[str, Any]) -> Facts:
     return tuple((name, value) for name, value in facts if value)
 
 
-def training_charts(record: Mapping[str, Any]) -> tuple[tuple[str, Markup], ...]:
-    """Returns the charts of `training.json`, each with its title; trees have no training step."""
+def training_charts(record: Mapping[str, Any]) -> tuple[Markup, ...]:
+    """Returns the charts of `training.json`; trees have no training step."""
     losses = {name: record["history"][name] for name in ("loss", "val_loss") if record["history"].get(name)}
     waited = record["step_ms"] * record["input_wait"]
     step = {"waiting for input": waited, "model update": record["step_ms"] - waited}
-    of_step = bar_chart(step, unit="ms", label="milliseconds of a training step")
-    of_trainer = bar_chart(record["seconds"], unit="s", label="seconds spent in training")
     return (
-        ("Loss by epoch", line_chart(losses, label="loss per epoch", marks=record.get("restarts", ()))),
-        *([] if record.get("trees") else [(_STEP, of_step)]),
-        ("Where the time of the Trainer goes", of_trainer),
+        line_chart(losses, y="loss", label="Loss by epoch", marks=record.get("restarts", ())),
+        *([] if record.get("trees") else [bar_chart(step, unit="milliseconds", label=_STEP)]),
+        bar_chart(record["seconds"], unit="seconds", label="Where the time of the Trainer goes"),
     )
 
 

@@ -225,7 +225,7 @@ def compare_models(
         metrics=compared_metrics(found.whole, metrics),
         slices=tuple(sorted(of_slices, key=_moved_first)),
         notes=(*notes, *both.notes, *(f"too many slices of {', '.join(one)}" for one in found.whole.unsliced)),
-        curves=curve_charts(found.curves, SIDES),
+        curves=curve_charts(found.curves, SIDES, classes=found.classes),
         classes=classes_section(found.classes, found.whole.examples, SIDES),
         errors=tuple(errors_section(regression_errors(one)) for one in sampled(both.rows).models)
         if models[0].config and models[0].config.label.task == "regression"

@@ -134,7 +134,7 @@ def evaluate_model(model: str, data: str, file: Path, read_as: Mapping[str, Any]
         unlabelled=int((~used).sum()) + rows.left_out.total(),
         verdict=verdict,
         notes=(*filter(None, (found.note,)), *_notes(data, rows, scored, used)),
-        curves=curve_charts(measured.curves, ("the model",)),
+        curves=curve_charts(measured.curves, ("the model",), classes=measured.classes),
         classes=classes_section(measured.classes, verdict.examples, ("the model",)),
         errors=errors_section(regression_errors(sampled(scored).models[0])) if is_regression else None,
     )

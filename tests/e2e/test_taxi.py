@@ -50,7 +50,7 @@ def test_the_report_says_what_the_summary_says(taxi):
     page = Path(taxi.summary()["report"]).read_text()
     assert f"{ROWS:,}" in page and f"{taxi.summary()['metrics']['auc']:.4f}" in page
     assert "<th>slice</th>" in page and "trip_start_hour 12" in page
-    assert page.count("<svg") > 10
+    assert page.count('<figure class="chart"') > 10
 
 
 def test_the_served_model_is_compared_with_its_run_on_the_rows_of_the_evaluator(taxi, fullpass):

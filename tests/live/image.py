@@ -10,6 +10,7 @@ built. With buildah the check needs root, because `unshare` makes the root file 
 """
 
 import importlib.metadata
+import json
 import os
 import re
 import shlex
@@ -34,7 +35,7 @@ from tests.kubeflow.test_kubeflow_image import NODES, WITHOUT
 
 LINE = os.environ.get("LINE") or importlib.metadata.version("tfx").rpartition(".")[0]
 PYTHON, DEBIAN = {"1.16": ("3.11", "bookworm"), "1.21": ("3.13", "trixie")}[LINE]
-NAME, SMALL_NAME = "localhost/fullpass:check", "localhost/fullpass:check-small"
+NAME, SMALL_NAME, MODEL_NAME = (f"localhost/fullpass:check{part}" for part in ("", "-small", "-model"))
 USER, GROUP = "65532", "0"
 DOCKERFILE = REPOSITORY / "kubeflow" / "Dockerfile"
 BUILD_SECONDS, RUN_SECONDS = 3600, 1800
@@ -77,12 +78,17 @@ def built(engine: str, given: str, name: str, *arguments: str) -> str:
         return os.environ[given]
     base = os.environ.get("BASE", "")
     bases = [f"--build-arg={name}={base}" for name in ("BUILD_IMAGE", "PYTHON_IMAGE")] if base else []
-    verb = ["bud", "--layers", "--format", "docker", "--isolation", "chroot"] if engine == "buildah" else ["build"]
     line = [f"--build-arg={name}={value}" for name, value in (("LINE", LINE), ("PYTHON", PYTHON), ("DEBIAN", DEBIAN))]
     more = [*line, *bases, *arguments, *shlex.split(os.environ.get("BUILD_ARGS", ""))]
-    done = subprocess.run([engine, *verb, "-f", str(DOCKERFILE), "-t", name, *more, str(REPOSITORY)], check=False)
+    done = subprocess.run(
+        [engine, *_build(engine), "-f", str(DOCKERFILE), "-t", name, *more, str(REPOSITORY)], check=False
+    )
     assert done.returncode == 0
     return name
+
+
+def _build(engine: str) -> list[str]:
+    return ["bud", "--layers", "--format", "docker", "--isolation", "chroot"] if engine == "buildah" else ["build"]
 
 
 @pytest.fixture(scope="session")
@@ -182,8 +188,48 @@ def test_a_node_runs_by_the_command_of_its_container(in_pod, work):
     assert ran.stdout == "('find-inputs', 'COMPLETE') ('ingest', 'COMPLETE')\n", ran.stderr[-4000:]
 
 
-def test_the_demo_runs_from_data_to_a_pushed_model(in_pod, work):
+def test_the_demo_runs_from_data_to_a_model_in_an_image_of_its_own(engine, in_pod, work):
     assert_runs(in_pod, work, (REPOSITORY / "examples" / "taxi" / "pipeline.yaml").read_text())
+    exported = in_pod(work, "fullpass", "export", "serving", "--to", "image", "--server", "fullpass", "--out", "box")
+    assert exported.returncode == 0, exported.stderr[-2000:]
+    assert_answers_from_an_image_of_its_own(engine, work / "box")
+
+
+ASK = """
+import json, time, urllib.error, urllib.request
+model = "http://127.0.0.1:8501/v1/models/taxi"
+for attempt in range(120):
+    try:
+        urllib.request.urlopen(model)
+        break
+    except urllib.error.URLError:
+        time.sleep(1)
+answer = urllib.request.urlopen(f"{model}:predict", open("request.json", "rb").read())
+print(json.dumps(json.load(answer)["outputs"]["prediction"]))
+"""
+
+
+def assert_answers_from_an_image_of_its_own(engine: str, box: Path) -> None:
+    """Builds what `fullpass export --to image --server fullpass` wrote, and asks what the image's command starts."""
+    base = f"--build-arg=BASE={os.environ.get('IMAGE') or NAME}"
+    built = run([engine, *_build(engine), base, "-t", MODEL_NAME, str(box)])
+    assert built.returncode == 0, built.stderr[-3000:]
+    where = ".OCIv1.Config" if engine == "buildah" else ".Config"
+    words = run(
+        [
+            engine,
+            "inspect",
+            "--type=image",
+            "--format",
+            f"{{{{range {where}.Cmd}}}}{{{{println .}}}}{{{{end}}}}",
+            MODEL_NAME,
+        ]
+    )
+    command = words.stdout.split()
+    with pods(engine, MODEL_NAME) as in_model:
+        asked = in_model(box, "sh", "-c", f"fullpass {shlex.join(command)} & python -c {shlex.quote(ASK)}; kill $!")
+    assert json.loads(asked.stdout.splitlines()[-1]), asked.stderr[-3000:]
+    print(f"\n{asked.stdout}")
 
 
 def assert_runs(in_pod: Run, work: Path, yaml: str) -> None:

@@ -72,6 +72,6 @@ def test_the_demo_runs_from_the_wheel(installed, tmp_path):
     said = run(installed / "fullpass", "run", "pipeline.yaml", cwd=tmp_path)
     assert "Blessed and pushed to" in said
     page = Path(run(installed / "fullpass", "report", cwd=tmp_path).strip())
-    assert page.read_text(encoding="utf-8").count("<svg") > 10
+    assert page.read_text(encoding="utf-8").count('<figure class="chart"') > 10
     rows = run(installed / "fullpass", "predict", "serving", "three_trips.jsonl", cwd=tmp_path).splitlines()
     assert [json.loads(row)["prediction"] in ("0", "1") for row in rows] == [True] * 3

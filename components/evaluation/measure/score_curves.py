@@ -22,7 +22,7 @@ from fullpass.components.evaluation.measure.score_buckets import (
 
 FILE = "curves.json"
 _GRID = np.linspace(0.0, 1.0, 101)
-"""Shares at which curves are known: each percent, which is two pixels of a chart."""
+"""Shares at which curves are known, and thresholds whose decisions are: each percent, two pixels of a chart."""
 _RECALLS = _GRID[1:]
 """A recall of 0 is omitted, because its precision would be that of a single row."""
 _CALIBRATION_POINTS = 10
@@ -39,6 +39,24 @@ class Curve:
 
 
 @dataclass(frozen=True)
+class Decisions:
+    """What each threshold decides: rows with at least that score are predicted as positive.
+
+    Attributes:
+        positive, negative: Weights of all rows of each class.
+        thresholds: Ascending from 0 to 1, [thresholds].
+        true, false: Weights of the positive and of the negative rows that are predicted as positive, [thresholds];
+            of a threshold inside a bucket of scores, the whole bucket counts.
+    """
+
+    positive: float
+    negative: float
+    thresholds: tuple[float, ...]
+    true: tuple[float, ...]
+    false: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Curves:
     """The curves of one model's scores of all rows.
 
@@ -46,6 +64,7 @@ class Curves:
         roc: Share of the negative rows above a threshold -> share of the positive rows above it.
         precision_recall: Share of the positive rows above a threshold -> share of positive rows among those above it.
         thresholds: The threshold of each point of `roc`.
+        decisions: None in a file of an earlier version.
         calibration: Mean score of a tenth of the rows -> share of positive rows among them.
     """
 
@@ -53,6 +72,7 @@ class Curves:
     precision_recall: Curve
     calibration: Curve
     thresholds: tuple[Number, ...]
+    decisions: Decisions | None = None
 
 
 def curves_of(cells: SparseHistograms, grouped: SparseHistograms, index: int) -> Curves | None:
@@ -81,6 +101,7 @@ def curves_of(cells: SparseHistograms, grouped: SparseHistograms, index: int) ->
             _mean_scores(whole, tenths), _positive(whole, tenths), [_positive(one, tenths // COARSE) for one in left]
         ),
         tuple(map(float, _thresholds(whole))),
+        _decisions(whole),
     )
 
 
@@ -112,6 +133,14 @@ def _thresholds(weights: np.ndarray) -> np.ndarray:
     """Returns the threshold at each share of the negative rows above it; of several, the lowest."""
     negative = _above(weights)[1]
     return np.interp(_GRID, _shares(negative, negative[-1]), np.concatenate([[1.0], EDGES[::-1]]))
+
+
+def _decisions(weights: np.ndarray) -> Decisions:
+    above = _above(weights)
+    buckets = BUCKETS + 1 - np.searchsorted(EDGES, _GRID, side="right")
+    true, false = above[:, buckets]
+    positive, negative = map(float, above[:, -1])
+    return Decisions(positive, negative, *(tuple(map(float, one)) for one in (_GRID, true, false)))
 
 
 def _precision(weights: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 Reading the files needs no TensorFlow.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +14,8 @@ from fullpass.components.evaluation.measure.scored_rows import Scored
 DEPENDENCE_FILE = "partial_dependence.json"
 TEXTS_FILE = "shown_texts.json"
 ERRORS_FILE = "regression_errors.json"
-_POINTS, _PARTS = 500, 10
-"""Rows and groups of rows of the errors of a regression."""
+_POINTS, _PARTS, _TIMES = 500, 10, 100
+"""Rows, groups of rows, and most times of the errors of a regression."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,20 @@ class Decile:
 
 
 @dataclass(frozen=True)
+class AtTime:
+    """The rows of a time, or of several that follow each other. time: their mean, in days since 1970.
+
+    Attributes:
+        label, prediction: Their means.
+    """
+
+    time: float
+    rows: int
+    label: Number
+    prediction: Number
+
+
+@dataclass(frozen=True)
 class RegressionErrors:
     """The labels and predictions of a regression on a sample of rows.
 
@@ -102,12 +116,21 @@ class RegressionErrors:
         rows: The number of rows.
         labels, predictions: Those of up to 500 rows.
         deciles: Tenths of all rows of the sample, ascending.
+        times: Of a forecast, the rows of the sample by the time of their label, ascending.
     """
 
     rows: int
     labels: tuple[Number, ...]
     predictions: tuple[Number, ...]
     deciles: tuple[Decile, ...]
+    times: tuple[AtTime, ...] = ()
+
+    @property
+    def bias(self) -> float:
+        """The mean label minus prediction if it has the same sign in each tenth, so that it is no chance; else 0."""
+        residuals = [one.residual for one in self.deciles]
+        same = len(residuals) == _PARTS and (min(residuals) > 0 or max(residuals) < 0)
+        return sum(residuals) / len(residuals) if same else 0.0
 
 
 def read_regression_errors(evaluation_uri: str) -> RegressionErrors | None:
@@ -115,9 +138,14 @@ def read_regression_errors(evaluation_uri: str) -> RegressionErrors | None:
     return read_parsed(RegressionErrors, f"{evaluation_uri}/{ERRORS_FILE}")
 
 
-def regression_errors(scored: Scored) -> RegressionErrors | None:
-    """Returns the errors of rows in the order of the sample, whose first rows are a sample too; None without rows."""
-    rows = scored.chosen((scored.weights > 0) & np.isfinite(scored.labels) & np.isfinite(scored.scores))
+def regression_errors(scored: Scored, times: np.ndarray | None = None) -> RegressionErrors | None:
+    """Returns the errors of rows in the order of the sample, whose first rows are a sample too; None without rows.
+
+    Args:
+        times: Of a forecast, the time of each label in days since 1970, float64 [rows], NaN where unknown.
+    """
+    known = (scored.weights > 0) & np.isfinite(scored.labels) & np.isfinite(scored.scores)
+    rows = scored.chosen(known)
     if not len(rows.labels):
         return None
     parts = np.array_split(np.argsort(rows.scores, kind="stable"), min(_PARTS, len(rows.labels)))
@@ -126,7 +154,19 @@ def regression_errors(scored: Scored) -> RegressionErrors | None:
         tuple(rows.labels[:_POINTS].tolist()),
         tuple(rows.scores[:_POINTS].tolist()),
         tuple(_decile(rows.chosen(part)) for part in parts),
+        () if times is None else tuple(_at_times(rows, times[known])),
     )
+
+
+def _at_times(rows: Scored, times: np.ndarray) -> Iterator[AtTime]:
+    """Yields the rows of each time; of many times, those of as many adjacent ones as leave a hundred groups."""
+    distinct, place = np.unique(times[np.isfinite(times)], return_inverse=True)
+    of_known = rows.chosen(np.isfinite(times))
+    groups = place // max(1, -(-len(distinct) // _TIMES))
+    for group in range(groups.max(initial=-1) + 1):
+        some = of_known.chosen(groups == group)
+        label, prediction = (float(np.average(of, weights=some.weights)) for of in (some.labels, some.scores))
+        yield AtTime(float(distinct[place[groups == group]].mean()), len(some.labels), label, prediction)
 
 
 def _decile(rows: Scored) -> Decile:

@@ -123,6 +123,7 @@ def init(
         own,
         chosen,
         [candidate.column for candidate in selection.features],
+        lines,
         seconds=search_seconds,
         taken=[*taken, *(made for line in lines for made in _made_of(line.name, line.value))],
         say=say,
@@ -136,7 +137,7 @@ def init(
         data=_data_lines(own, chosen, of_rows, bad_rows),
         splits=other_splits(own, has_epoch=any(c.has_trend for c in selection.features)),
         label=YamlLine("label", dict(chosen.guess.settings), chosen.guess.why),
-        features=[*lines, *found.features],
+        features=[*(found.replaced.get(line.name, line) for line in lines), *found.features],
         left_out=[*(with_column(line, joined) for line in selection.left_out), *joins.left_out],
         sequences=sequences,
         rest=[

@@ -40,7 +40,7 @@ _MANY_ROWS = 1000
 _OFTEN = 0.02
 """Share of the commonest value from which on the reason names it."""
 _LATITUDE, _LONGITUDE = ("latitude", "lat"), ("longitude", "lon", "lng", "long")
-_WEIGHTED_PAIRS = {"ngrams": [1, 2], "output": "tf_idf"}
+WEIGHTED_PAIRS = {"ngrams": [1, 2], "output": "tf_idf"}
 _UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60), ("seconds", 1))
 
 
@@ -187,7 +187,7 @@ def _text(column: ColumnProfile) -> tuple[str, Any]:
 
 def weighted_pairs(line: YamlLine) -> YamlLine:
     """Returns the entry of a text with words and pairs of them of which rare ones count more, for several classes."""
-    value = {"type": "text", **(line.value if isinstance(line.value, dict) else {}), **_WEIGHTED_PAIRS}
+    value = {"type": "text", **(line.value if isinstance(line.value, dict) else {}), **WEIGHTED_PAIRS}
     return replace(line, value=value, why=f"{line.why}; with pairs, and rare ones count more: it has several classes")
 
 

@@ -48,7 +48,7 @@ PERSON_WORDS = frozenset(
 """Words for what rows may be of, one or several."""
 COUNT_WORDS = frozenset("num count number n total amount qty quantity age price size length width weight".split())
 _IMAGE = re.compile(r"\.(jpe?g|png|gif|bmp|webp|tiff?)$", re.IGNORECASE)
-_WITHOUT_BLANKS = re.compile(
+WITHOUT_BLANKS = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f]"
 )
 """Letters of Thai, Lao, Burmese, Khmer, Japanese and Chinese."""
@@ -273,13 +273,13 @@ def _words_repeat(values: ValueCounts) -> bool:
 @rule("scripts without blanks", otherwise=False)
 def is_without_blanks(values: ValueCounts) -> bool:
     """Returns whether a large part of a text column is in scripts without blanks between words."""
-    letters = _mean(values, lambda text: len(_WITHOUT_BLANKS.findall(text)))
+    letters = _mean(values, lambda text: len(WITHOUT_BLANKS.findall(text)))
     return letters / _LETTERS_PER_WORD > _MOSTLY_WITHOUT_BLANKS * _mean(values, _word_count)
 
 
 def _word_count(text: str) -> int:
     """Returns the approximate number of words of a text, in any script."""
-    return len(_WITHOUT_BLANKS.sub(" ", text).split()) + len(_WITHOUT_BLANKS.findall(text)) // _LETTERS_PER_WORD
+    return len(WITHOUT_BLANKS.sub(" ", text).split()) + len(WITHOUT_BLANKS.findall(text)) // _LETTERS_PER_WORD
 
 
 def _mean(values: ValueCounts, measure: Callable[[str], int]) -> float:

@@ -14,8 +14,8 @@ def statistics():
     number.num_stats.min, number.num_stats.max, number.num_stats.mean, number.num_stats.median = 1, 9, 4.5, 4
     for kind, counts in ((statistics_pb2.Histogram.QUANTILES, [4, 4]), (statistics_pb2.Histogram.STANDARD, [6, 2])):
         shown = number.num_stats.histograms.add(type=kind)
-        for count in counts:
-            shown.buckets.add(sample_count=count)
+        for i, count in enumerate(counts):
+            shown.buckets.add(low_value=i, high_value=i + 1, sample_count=count)
     text = data.features.add(type=statistics_pb2.FeatureNameStatistics.STRING)
     text.path.step.append("company")
     stats = text.string_stats
@@ -29,15 +29,19 @@ def statistics():
     return statistics_pb2.DatasetFeatureStatisticsList(datasets=[data])
 
 
-def bars(name, *counts):
-    return histogram(counts, label=f"distribution of {name}")
+def bars(name, *rows):
+    return histogram(rows, label=f"distribution of {name}")
+
+
+NUMBERS = ({"from": 0.0, "to": 1.0, "rows": 6.0}, {"from": 1.0, "to": 2.0, "rows": 2.0})
+TEXTS = ({"value": "Flash Cab", "rows": 7.0}, {"value": "Blue", "rows": 3.0})
 
 
 def test_columns_are_sorted_and_describe_the_train_split():
     assert read_columns(statistics()) == (
-        ReportedColumn("company", "text", 0.0, "2 values: Flash Cab (70%), Blue (30%)", bars("company", 7, 3)),
+        ReportedColumn("company", "text", 0.0, "2 values: Flash Cab (70%), Blue (30%)", bars("company", *TEXTS)),
         ReportedColumn("empty", "string", 1.0, "no value", ""),
-        ReportedColumn("fare", "number", 0.5, "1 to 9, mean 4.5, median 4", bars("fare", 6, 2)),
+        ReportedColumn("fare", "number", 0.5, "1 to 9, mean 4.5, median 4", bars("fare", *NUMBERS)),
     )
 
 

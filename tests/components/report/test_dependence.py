@@ -1,55 +1,35 @@
-"""Charts of the partial dependence lie where the scores are."""
-
-import xml.etree.ElementTree as ET
-
-import pytest
+"""Charts of the partial dependence hold the scores."""
 
 from fullpass.components.evaluation.shown.shown_files import ColumnDependence, Dependence
 from fullpass.components.report.dependence import dependence_section
+from tests.components.pages.specs import specs_of, values_of
 from tests.components.report.shown import DEPENDENCE, HOSTILE
 
 
-def test_curves_and_dots_lie_where_the_scores_are():
-    shown = dependence_section(DEPENDENCE)
-    legend, line, dots = (ET.fromstring(str(chart)) for chart in shown.charts)
-    assert [span[0].tail.strip() for span in legend] == ["yes", HOSTILE]
-    first, second = (
-        [tuple(map(float, p.split(","))) for p in one.attrib["points"].split()] for one in line.iter("polyline")
-    )
-    left, right = first[0][0], first[-1][0]
-    assert first[1][0] == pytest.approx(left + (right - left) / 4, abs=0.1), "2 is a quarter of the way from 1 to 5"
-    bottom = 118  # y of score 0; score 1 is 110 higher
-    assert [y for _, y in first] == pytest.approx([bottom - 110 * score for score in (0.2, 0.4, 0.6)], abs=0.1)
-    assert [y for _, y in second] == pytest.approx([bottom - 110 * score for score in (0.8, 0.6, 0.4)], abs=0.1)
-    across = [dot.attrib["cx"] for dot in dots.iter("circle")]
-    assert across == ["0.0%", "100.0%", "100.0%", "0.0%"], "the scores of two series at two values"
-    assert "yes from 0.2 at 1 to 0.6 at 5" in line.find("svg").attrib["aria-label"]
-    assert [chart.find("figcaption").text for chart in (line, dots)] == ["fare", HOSTILE]
-    assert shown.figures[:2] == (("fare", "1", "0.2", "0.8"), ("fare", "2", "0.4", "0.6"))
+def test_numbers_are_lines_and_values_are_dots_on_one_scale():
+    shown = dependence_section(DEPENDENCE, ("no", HOSTILE, "yes"))
+    line, dots = (specs_of(chart)[0] for chart in shown.charts)
+    scores = [("1", 1, 0.2), ("2", 2, 0.4), ("5", 5, 0.6)]
+    assert [row[:3] for row in values_of(line, "value", "place", "score", "series") if row[3] == "yes"] == scores
+    assert values_of(dots, "value", "series", "score") == [
+        (HOSTILE, "yes", 0.0),
+        ("b", "yes", 1.0),
+        (HOSTILE, HOSTILE, 1.0),
+        ("b", HOSTILE, 0.0),
+    ]
+    (means, drawn), (_, dotted) = line["layer"], dots["layer"]
+    assert means["data"]["values"] == [{"series": "yes", "score": 0.4}, {"series": HOSTILE, "score": 0.6}]
+    assert drawn["encoding"]["x"]["field"] == "place" and dotted["encoding"]["y"]["field"] == "value"
+    assert drawn["encoding"]["y"]["scale"] == dotted["encoding"]["x"]["scale"], "all charts have one scale"
+    assert drawn["encoding"]["color"]["scale"]["range"] == ["#059669", "#d97706"], "the colors of the page's classes"
     assert shown.score == f"probability of yes, {HOSTILE}"
     assert dependence_section(None) is None
 
 
-def test_one_score_for_all_values_is_a_line_in_the_middle():
-    flat = Dependence(
-        20, ("prediction",), (3.0,), (ColumnDependence("x", "number", ("1", "2"), (1, 2), ((3, 3),)),), {}
-    )
-    shown = dependence_section(flat)
-    (chart,) = shown.charts
-    assert shown.score == "prediction"
-    (line,) = ET.fromstring(str(chart)).iter("polyline")
-    assert [point.split(",")[1] for point in line.attrib["points"].split()] == ["63.0", "63.0"]
-
-
-@pytest.mark.parametrize(
-    "ends, shown",
-    [
-        (("2013-03-02T23:45:00", "2016-05-10T12:45:00"), ["2013-03-02", "2016-05-10"]),
-        (("2013-03-02T23:45:00", "2013-03-04T01:00:00"), ["2013-03-02 23:45", "2013-03-04 01:00"]),
-        (("2013-03-02", "2016-05-10"), ["2013-03-02", "2016-05-10"]),
-    ],
-)
-def test_dates_on_an_axis_are_as_long_as_they_must_be(ends, shown):
-    column = ColumnDependence("started", "date", ends, (1.0, 2.0), ((0.2, 0.4),))
-    [chart] = dependence_section(Dependence(20, ("yes",), (0.3,), (column,), {})).charts
-    assert [text.text for text in ET.fromstring(str(chart)).iter("text")][-2:] == shown
+def test_dates_are_moments_in_utc():
+    column = ColumnDependence("started", "date", ("2013-03-02T12:00:00", "x"), (15766.5, 15767.0), ((3, 3),))
+    shown = dependence_section(Dependence(20, ("prediction",), (3.0,), (column,), {}))
+    [spec] = specs_of(shown.charts[0])
+    assert values_of(spec, "place") == [(1362225600000.0,), (1362268800000.0,)]
+    x = spec["layer"][1]["encoding"]["x"]
+    assert (x["type"], x["scale"], shown.score) == ("temporal", {"type": "utc"}, "prediction")

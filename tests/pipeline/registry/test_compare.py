@@ -144,7 +144,7 @@ def test_yamls_features_and_curves_are_compared(comparison):
     assert (comparison.added, comparison.removed) == (("good",), ("fair",))
     assert [str(change) for change in comparison.changes] == ["+ features.good number", "- features.fair"]
     page = comparison.page
-    assert page.count("<polyline") == 6 and "city Oslo" in page and 'aria-label="ROC curve"' in page
+    assert page.count('<figure class="chart"') == 6 and "city Oslo" in page and 'aria-label="ROC curve"' in page
     assert "&lt;iframe" not in comparison._repr_html_() and "srcdoc" in comparison._repr_html_()
     assert len(comparison.slice_table) == 9
 
@@ -169,7 +169,7 @@ def test_what_cannot_be_compared_is_said_with_the_reason_and_the_yamls_are(folde
     numbers = compared(folder, "figures", "numbers")
     errors = [np.sqrt(((rows[name] - rows.y) ** 2).mean()) for name in ("fair", "good")]
     assert [numbers.metrics[0].a, numbers.metrics[0].b] == pytest.approx(errors, rel=1e-5)
-    assert numbers.page.count('aria-label="prediction over label"') == 2
+    assert numbers.page.count('aria-label="Prediction over label"') == 2
     other = export(folder / "other", "good", classes=("1", "0"))
     assert f"the labels differ in {ROWS:,} of {ROWS:,} rows" in compared(folder, "fair", Path(other).name).reason
     found = compared(folder, "fair", "good", None)

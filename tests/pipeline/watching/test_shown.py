@@ -7,6 +7,7 @@ from rich.console import Console
 
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.watching.shown import page_of, shown
+from tests.components.pages.specs import specs_of, values_of
 from tests.components.report.test_report import loads_nothing, read
 from tests.pipeline.watching.reports import live_finding, report_of
 from tests.pipeline.watching.test_record import MORE
@@ -20,12 +21,14 @@ def config(edited):
 def test_a_column_that_moved_has_a_chart_with_its_red_days_and_the_day_it_began(config):
     page = page_of(report_of(11), config)
     loads_nothing(page, read(page)[0])
-    (chart,) = [svg for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL) if "distance_km" in svg]
-    dots = re.findall(r'<circle cx="([\d.]+)" [^>]*fill="([^"]*)"', chart)
-    colors = [color for _, color in dots]
-    assert len(dots) == 5 and colors[1] == colors[2] != colors[0] == colors[3] == colors[4], "8 and 9 of 7 to 11"
-    assert "stroke-dasharray" in chart and "2026-01-08" in chart
-    assert "weight_kg" not in "".join(re.findall(r"<svg.*?</svg>", page, re.DOTALL)), "it did not move"
+    [chart, *others] = specs_of(page)
+    states = [state for (state,) in values_of(chart, "state")]
+    within, beyond = "within its limit", "beyond its limit"
+    assert states == [within, beyond, beyond, within, within], "8 and 9 of 7 to 11"
+    _, first, limit = chart["layer"]
+    assert first["data"]["values"][0]["day"] == "2026-01-08" and limit["encoding"]["y"] == {"datum": 1.0}
+    assert "distance_km" in chart["description"]
+    assert not any("weight_kg" in one["description"] for one in others), "it did not move"
 
 
 def test_findings_are_in_a_table_with_their_first_hour(config):

@@ -76,7 +76,7 @@ def _likelihood(y: np.ndarray, predicted: np.ndarray) -> np.ndarray:
     return np.log(np.maximum(predicted[np.arange(len(y)), y.astype(int)], 1e-15))
 
 
-def _areas(y: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+def areas(y: np.ndarray, predicted: np.ndarray) -> np.ndarray:
     """Returns numbers with the AUC as their mean, and the variance of DeLong et al. (1988) as that of their mean."""
     areas = np.empty(len(y))
     for own in (0, 1):
@@ -97,7 +97,7 @@ def relative_errors(y: np.ndarray, predicted: np.ndarray) -> np.ndarray:
 
 
 _MEASURES: Mapping[Task, tuple[str, Callable[[np.ndarray, np.ndarray], np.ndarray]]] = {
-    "binary": ("AUC", _areas),
+    "binary": ("AUC", areas),
     "multiclass": ("log likelihood", _likelihood),
     "regression": ("explained variance", _explained),
 }

@@ -3,7 +3,7 @@
 Work is counted, not timed, so that the same data gives the same file on any machine.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -26,6 +26,8 @@ from fullpass.pipeline.authoring.init.search.representations import (
     SampledColumns,
     known_encodings,
 )
+from fullpass.pipeline.authoring.init.search.result import SearchResult, announced
+from fullpass.pipeline.authoring.init.search.texts import OF_TEXTS, search_texts
 from fullpass.pipeline.authoring.init.yaml_text import YamlLine
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, counted
 from fullpass.pipeline.authoring.profile.sample import row_keys
@@ -45,25 +47,11 @@ _LOSSES = ("poisson", "log_normal")
 """Losses of a regression that are tried beside the squared one."""
 
 
-@dataclass(frozen=True)
-class SearchResult:
-    """What pays.
-
-    Attributes:
-        features: Further features.
-        loss: The loss that predicts the label best, and its gain; None if none was tried.
-        told: What was tried and does not pay, in words.
-    """
-
-    features: list[YamlLine] = field(default_factory=list)
-    loss: tuple[str, str] | None = None
-    told: list[str] = field(default_factory=list)
-
-
 def search(
     profile: SourceProfile,
     chosen: ChosenLabel,
     features: list[ColumnProfile],
+    lines: Sequence[YamlLine],
     *,
     seconds: float,
     taken: list[str],
@@ -73,6 +61,7 @@ def search(
 
     Args:
         features: The columns of the features so far.
+        lines: The features so far.
         seconds: Processor seconds, at most about; 0 tries nothing.
         taken: Names that no feature may have.
         say: Prints a line for the user, before the work begins.
@@ -84,9 +73,13 @@ def search(
     names = [column.name for column in features]
     table = SampledColumns([c for c in features if profile.column(c.name) is not None], known, taken)
     judge = _judge(profile, chosen, names, known)
+    if {column.kind for column in features} == {"text"}:
+        return search_texts(table, lines, judge, seconds, say) if judge.task in OF_TEXTS else SearchResult()
     encodings = [one for column in features for one in known_encodings(column, known)]
+    if not encodings:
+        return SearchResult()
     planned = _planned(table, judge, encodings)
-    allowed = seconds / seconds_of_work(planned) * len(known) if planned else 0
+    allowed = seconds / seconds_of_work(planned) * len(known)
     if allowed < min(len(known), _FEWEST_ROWS):
         told = f"representations: they would take about {seconds_of_work(planned):.1f} s of processor"
         return SearchResult(told=[told])
@@ -94,10 +87,7 @@ def search(
         known = np.sort(np.random.default_rng(1).choice(known, int(allowed), replace=False))
         table, judge = replace(table, used=known), _judge(profile, chosen, names, known)
         encodings = [one for column in features for one in known_encodings(column, known)]
-    say(
-        f"trying representations on {len(known):,} rows, for at most about {seconds:g} s of processor; "
-        "--search-seconds 0 skips it"
-    )
+    say(announced(len(known), seconds))
     return _Search(table, judge.smoothed(encodings), encodings, seconds).run()
 
 
@@ -121,9 +111,9 @@ def _judge(profile: SourceProfile, chosen: ChosenLabel, names: list[str], used: 
 
 
 def _planned(table: SampledColumns, judge: FoldJudge, columns: list[Encoding]) -> float:
-    """Returns the least work of a search that tries each kind once; 0 if there is nothing to try."""
+    """Returns the least work of a search that tries each kind once."""
     tried = [min(kind.sizes[0], len(table.ids)) for kind in KINDS]
-    return sum(judge.work(columns, size) for size in [0, *tried]) if columns else 0.0
+    return sum(judge.work(columns, size) for size in [0, *tried])
 
 
 @dataclass

@@ -49,6 +49,18 @@ def test_a_threshold_is_that_of_its_point(rows):
         assert (scores[labels == 1] >= threshold).mean() == pytest.approx(y, abs=5e-3)
 
 
+def test_decisions_are_those_of_numpy_at_each_threshold(rows):
+    scores, labels = rows
+    found = curves(scores, labels).decisions
+    assert (found.positive, found.negative) == (labels.sum(), (1 - labels).sum())
+    assert found.thresholds == pytest.approx(np.arange(101) / 100)
+    for threshold, true, false in zip(found.thresholds, found.true, found.false, strict=True):
+        # A bucket is at most 2**-14 wide; the threshold may lie anywhere in it.
+        for weight, of in ((true, labels == 1), (false, labels == 0)):
+            at_most = (scores[of] >= threshold - 2**-14).sum()
+            assert (scores[of] >= threshold).sum() <= weight <= at_most
+
+
 def test_a_point_of_calibration_is_a_tenth_of_the_rows(rows):
     scores, labels = rows
     found = curves(scores, labels).calibration

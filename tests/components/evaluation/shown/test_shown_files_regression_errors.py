@@ -5,7 +5,12 @@ import pytest
 
 from fullpass.base.json_text import to_json_text
 from fullpass.components.evaluation.measure.scored_rows import Scored
-from fullpass.components.evaluation.shown.shown_files import ERRORS_FILE, read_regression_errors, regression_errors
+from fullpass.components.evaluation.shown.shown_files import (
+    ERRORS_FILE,
+    AtTime,
+    read_regression_errors,
+    regression_errors,
+)
 
 
 def test_a_decile_is_a_tenth_of_the_rows_by_prediction(tmp_path):
@@ -32,3 +37,14 @@ def test_weights_and_few_rows():
     assert [(d.prediction, d.residual) for d in found.deciles] == [(1.0, 2.0), (1.5, -0.5)]
     assert all(np.isnan(d.error) for d in found.deciles)
     assert regression_errors(Scored(np.zeros(2), np.zeros(2), np.zeros(2))) is None
+
+
+def test_the_rows_of_a_forecast_are_averaged_by_the_time_of_their_label():
+    times = np.array([2.0, 1.0, 2.0, np.nan, 1.0])
+    rows = Scored(np.arange(5.0), np.array([1.0, 1, 3, 1, 0]), np.arange(5.0) * 10)
+    found = regression_errors(rows, times).times
+    assert found == (AtTime(1.0, 1, 1.0, 10.0), AtTime(2.0, 2, 1.5, 15.0)), "the mean of 2 has weights of 1 and 3"
+    many = np.random.default_rng(0).permutation(250.0 + np.arange(250))
+    grouped = regression_errors(Scored(many, np.ones(250), many + 1), many).times
+    assert len(grouped) == 84 and sum(one.rows for one in grouped) == 250
+    assert [one.label for one in grouped] == sorted(one.time for one in grouped)
