@@ -36,6 +36,7 @@ from fullpass.trainer.fit.warm_start import FILE as WEIGHTS_FILE
 from fullpass.trainer.fit.warm_start import BaseExport, describe_weights, find_base, warm_start_record
 from fullpass.trainer.input.decoder import decoder
 from fullpass.trainer.input.workers import TrainingWorkers
+from fullpass.trainer.insight.candidates import measure_candidates
 from fullpass.trainer.insight.insight import EVAL_ROWS, measure_insight
 from fullpass.trainer.insight.words import epochs_words
 from fullpass.trainer.models.tasks import probabilities_of
@@ -82,6 +83,8 @@ def run_fn(fn_args: "FnArgs") -> None:
     options = RunOptions(report=report, on_epoch=curves.write, base=base, checkpoints=checkpoints, logs=logs)
     trained = train(data, inputs.spec, strategy, options)
     curves.close()
+    spec = inputs.spec
+    candidates = measure_candidates(trained.tried, trained.compared, trained.blend, data, spec) if chief else []
     calibration = _calibrate(inputs, data, trained.network)
     decision = _decide(inputs, data, trained.network)
     trained = final(trained, data, inputs.spec)
@@ -94,7 +97,7 @@ def run_fn(fn_args: "FnArgs") -> None:
     seconds = {name: clock[i + 1] - clock[i] for i, name in enumerate(("read", "train", "export"))}
     _write_scores(inputs, data, trained)
     record = training_record(data, trained, seconds) | measure_insight(trained.network, data, decision.get("threshold"))
-    record |= {"calibration": calibration, "decision": decision}
+    record |= {"calibration": calibration, "decision": decision, "candidates": candidates}
     _LOG.info("training: epochs %s", epochs_words(record))
     label = inputs.spec.preprocessing.label
     monitor = monitored(label.task, config.training.loss)

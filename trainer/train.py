@@ -1,6 +1,7 @@
 """Builds a model and fits it to loaded data."""
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import ModuleType
@@ -132,6 +133,7 @@ class Trained:
             kept, else the model with the smallest metric.
         limited: Kind of model -> the rounds or epochs after which a limit ended its training while it still improved.
         left_out: Kind of model -> about how many processor seconds it would take, if that is too long.
+        tried: Kind of model -> its network and the seconds of its training, if several were tried, else empty.
     """
 
     model: keras.Model
@@ -144,6 +146,7 @@ class Trained:
     blend: Choice | None = None
     limited: Mapping[str, int] = field(default_factory=dict)
     left_out: Mapping[str, float] = field(default_factory=dict)
+    tried: Mapping[str, tuple[Network, float]] = field(default_factory=dict)
 
     @property
     def learned(self) -> Learned | None:
@@ -242,17 +245,21 @@ def _train_several(
     epochs_of: dict[str, _Epochs] = {}
     compared: dict[str, float] = {}
 
+    seconds: dict[str, float] = {}
+
     def try_model(kind: str, trained: Trained, epochs: _Epochs) -> None:
         fitted, loss = trained.fitted, trained.parts[kind].loss
         compared[kind] = fitted.history[metric][fitted.best_epoch - 1] if loss is None else loss
         tried[kind], epochs_of[kind] = trained, epochs
+        seconds[kind] = time.monotonic() - began - sum(seconds.values())
 
     models: list[ModelConfig] = [Trees(kind="trees"), auto_network(data.train.counts.weighted_rows)]
     left_out: dict[str, float] = {}
-    if seconds := _import_trees().work_of(data, spec).too_long:
-        left_out["trees"] = seconds
-        _LOG.info("model: trees would take about %.0f s of processor, and are left out", seconds)
+    if too_long := _import_trees().work_of(data, spec).too_long:
+        left_out["trees"] = too_long
+        _LOG.info("model: trees would take about %.0f s of processor, and are left out", too_long)
         del models[0]
+    began = time.monotonic()
     for model in models:
         own = replace(spec, config=spec.config.model_copy(update={"model": model}))
         epochs: _Epochs = []
@@ -268,7 +275,8 @@ def _train_several(
     fits = {kind: one.fitted for kind, one in tried.items()}
     limited = {kind: one.epochs for kind, one in fits.items() if kind != best and one.limited}
     blend = _weights(data, tried, best, task, loss) if len(tried) > 1 else None
-    kept = replace(tried[best], compared=compared, blend=blend, limited=limited, left_out=left_out)
+    networks = {kind: (one.network, seconds[kind]) for kind, one in tried.items()}
+    kept = replace(tried[best], compared=compared, blend=blend, limited=limited, left_out=left_out, tried=networks)
     if kept.blend is None or not kept.blend.pays:
         return kept
     return _of_parts(kept, {kind: tried[kind].parts[kind] for kind in kept.blend.parts}, data, spec)

@@ -37,7 +37,7 @@ from fullpass.components.report.columns import ReportedColumn, read_columns
 from fullpass.components.report.dependence import ShownDependence, dependence_section
 from fullpass.components.report.identity import ReportIdentity, identity
 from fullpass.components.report.regression import ShownErrors, errors_section
-from fullpass.components.report.training import Facts, training_charts, training_facts
+from fullpass.components.report.training import Facts, Table, leaderboard_table, training_charts, training_facts
 from fullpass.components.run_artifacts import RunArtifacts
 from fullpass.components.statistics.split_labels import read_split_labels
 from fullpass.preprocessing.features.label import Label
@@ -61,6 +61,7 @@ class ReportData:
         importance: Feature, importance and reach (half its 95 % interval), as `training.json` has them.
         importance_unit: Unit of the importance, as text.
         curves: Empty if the metrics need no histograms of all classes.
+        tried: The models that were tried, with their scores and times; no rows if it was one.
         parity: Numbers of compared `rows`, of comparisons (`compared`), and of `mismatches`.
         data_notes: Facts of the data that need attention.
         schema: The text of SchemaComparison.
@@ -95,6 +96,7 @@ class ReportData:
     texts: tuple[ShownText, ...] = ()
     dependence: ShownDependence | None = None
     identity: ReportIdentity = ReportIdentity()
+    tried: Table = ((), [])
 
 
 def read_run(name: str, made: RunArtifacts, label: Label) -> ReportData:
@@ -122,6 +124,7 @@ def read_run(name: str, made: RunArtifacts, label: Label) -> ReportData:
         ),
         training=training_facts(record),
         training_charts=training_charts(record),
+        tried=leaderboard_table(record),
         parity={
             "rows": max(int(one["rows"]) for one in parity),
             "compared": len(parity),

@@ -8,8 +8,11 @@ from markupsafe import Markup
 
 from fullpass.components.pages.charts import bar_chart, line_chart
 from fullpass.trainer.config import VALIDATION
+from fullpass.trainer.insight.leaderboard import cells, leaderboard
 from fullpass.trainer.insight.words import chosen_on, epochs_words, tried_words
 
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+"""Headings and rows of text."""
 Facts = tuple[tuple[str, str], ...]
 """Names and values, in the order of the page."""
 _JUDGED_BY = "eval, which judges too; to judge by other rows, add a split named validation"
@@ -32,6 +35,11 @@ def training_facts(record: Mapping[str, Any]) -> Facts:
         ("quantiles", _quantiles(record["history"], record["best_epoch"], split)),
     )
     return tuple((name, value) for name, value in facts if value)
+
+
+def leaderboard_table(record: Mapping[str, Any]) -> Table:
+    """Returns the headings and rows of the models that were tried; no rows if it was one."""
+    return cells(leaderboard(record))
 
 
 def training_charts(record: Mapping[str, Any]) -> tuple[Markup, ...]:

@@ -211,6 +211,14 @@ class Run:
         """One row per feature, with its permutation importance."""
         return tables.importance(self.facts.get("model_run"))
 
+    def leaderboard(self) -> "pd.DataFrame":
+        """Returns one row per model that the run tried, alone and blended, and per trial of its search, by name.
+
+        The columns are kept, blend_weight, metric (by which it was chosen), validation (its value on the rows that
+        chose), `eval_` and each metric, train_seconds and predict_ms, the milliseconds of 1,000 rows.
+        """
+        return tables.leaderboard(self.facts)
+
     @property
     def confusion(self) -> "pd.DataFrame":
         """The confusion matrix of the eval split, actual classes in rows and predicted ones in columns, by weight."""

@@ -13,6 +13,7 @@ from fullpass.components.evaluation.confidence import half_width
 from fullpass.components.evaluation.measure import class_results, measured_metrics, score_curves
 from fullpass.components.evaluation.measure.measured_metrics import MeasuredRows
 from fullpass.trainer.export.run_provenance import TRAINING_FILE
+from fullpass.trainer.insight import leaderboard as board
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,6 +59,12 @@ def importance(model_run: str | None) -> "pd.DataFrame":
     found = _frame(rows, columns).astype("float64")  # a value that is undefined is null in the file
     reach = found.pop("reach")
     return found.assign(low=found["importance"] - reach, high=found["importance"] + reach)
+
+
+def leaderboard(facts: Mapping[str, Any]) -> "pd.DataFrame":
+    """Returns what a run tried, by the facts of the run."""
+    rows = board.leaderboard(facts.get("training") or {}, facts.get("trials") or ())
+    return _frame([[row.get(name) for name in board.columns(rows)] for row in rows], board.columns(rows))
 
 
 def confusion(evaluation: str | None) -> "pd.DataFrame":

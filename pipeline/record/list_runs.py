@@ -21,6 +21,7 @@ from fullpass.pipeline.record.config_diff import Settings, differences
 from fullpass.pipeline.record.facts import RunFacts, read_facts
 from fullpass.pipeline.record.history import RunHistory
 from fullpass.pipeline.root.layout import RootLayout
+from fullpass.trainer.insight.leaderboard import cells, leaderboard
 
 _STYLES = {"success": "green", "not_blessed": "yellow", "failure": "red", "gate_stop": "red"}
 _DAMAGED_FACTS = "Remove it: the run is then listed with what the history keeps."
@@ -147,6 +148,29 @@ def _data_change(old: RunFacts, new: RunFacts) -> str:
     read = f", {counts[0]:,} -> {counts[1]:,} rows" if all(counts) and counts[0] != counts[1] else ""
     windows = [" to ".join(one.spans or ()) for one in (old, new)]
     return (f"{windows[0]} -> {windows[1]}" if windows[0] != windows[1] else "other files") + read
+
+
+def leaderboard_of(facts: RunFacts) -> list[dict[str, Any]]:
+    """Returns what a run tried: models, alone and blended, and the trials of its search; see `leaderboard`."""
+    return leaderboard(facts.training or {}, facts.trials or ())
+
+
+def leaderboards(found: list[ListedRun]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Returns the headings and rows of what runs tried, as one table of text."""
+    rows = [(run.facts.run_id, row) for run in found for row in leaderboard_of(run.facts)]
+    headings, shown = cells([row for _, row in rows])
+    return ("run", *headings), [(run, *texts) for (run, _), texts in zip(rows, shown, strict=True)]
+
+
+def leaderboard_table(found: list[ListedRun], root: Path) -> RenderableType:
+    """Returns what runs tried as a table for people."""
+    headings, rows = leaderboards(found)
+    if not rows:
+        return f"The runs in {root} tried one model each: `model: {{kind: auto}}` and `tuning` try several."
+    numbers = {*headings} - {"run", "model", "kept", "metric"}
+    return simple_table(
+        headings, rows, title=f"What the runs in {root} tried", right=numbers, whole={*headings} - {"model"}
+    )
 
 
 def table(found: list[ListedRun], root: Path) -> RenderableType:

@@ -95,11 +95,18 @@ def runs(
     file: options.File = options.USUAL,
     root: options.Root = None,
     last: Annotated[int, Option(min=1, help="Number of newest runs to list.")] = 20,
+    leaderboard: Annotated[
+        bool, Option("--leaderboard", help="List the models and trials that each run tried, with scores and times.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """List the runs, refused and failed ones too: what changed since the run before, the verdict, the metrics."""
     folder = pipeline_root(load(file), root)
     found = list_runs.read_runs(folder, last)
+    if leaderboard:
+        rows = [{"run": run.facts.run_id, **row} for run in found for row in list_runs.leaderboard_of(run.facts)]
+        _print(rows, lambda: list_runs.leaderboard_table(found, folder), as_json=as_json)
+        return
     _print([run.listing for run in found], lambda: list_runs.table(found, folder), as_json=as_json)
 
 

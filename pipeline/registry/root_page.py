@@ -22,9 +22,9 @@ from fullpass.components.pages.graph import GraphNode, critical_path, graph
 from fullpass.components.pages.render import render_page
 from fullpass.components.push.push import pipeline_of
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.printing import report_errors, short_value
+from fullpass.pipeline.printing import report_errors
 from fullpass.pipeline.record.config_diff import Settings
-from fullpass.pipeline.record.list_runs import ListedRun, read_runs
+from fullpass.pipeline.record.list_runs import ListedRun, leaderboards, read_runs
 from fullpass.pipeline.record.list_runs import run_cells as run_cells
 from fullpass.pipeline.registry.list_versions import read_versions, rows_note
 from fullpass.pipeline.registry.list_versions import version_cells as version_cells
@@ -68,7 +68,7 @@ def write_root_page(root: Path, name: str, target: Path) -> Path:
         chart=metrics_by_run(_points(runs[::-1])),
         beside=vega.script_json(_side_by_side(runs)),
         file=f" --file {shlex.quote(runs[0].facts.file)}" if runs and runs[0].facts.file else "",
-        trials=_trials(runs),
+        trials=leaderboards(runs),
         watch=_links(root, [("the served model and its requests", layout.watch_page)]),
         older=10 * MOST_RUNS if len(runs) == MOST_RUNS else 0,
     )
@@ -215,21 +215,6 @@ def _side_by_side(runs: Sequence[ListedRun]) -> list[dict[str, Any]]:
         }
         for run in runs
     ]
-
-
-def _trials(runs: Sequence[ListedRun]) -> Table:
-    """Returns the trials of the runs: of a search, and of several kinds of models."""
-    rows = [
-        (run.facts.run_id, "search", _words(trial["hyperparameters"]), name, metric_text(score))
-        for run in runs
-        for trial in run.facts.trials or ()
-        for name, score in list(trial.items())[:1]
-    ]
-    return ("run", "tried by", "what", "metric", "score"), rows
-
-
-def _words(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{path}: {short_value(value)}" for path, value in values.items())
 
 
 def _linked(root: Path, run: ListedRun) -> str:

@@ -11,6 +11,7 @@ from fullpass.components.evaluation.measure.class_results import Cell, ClassResu
 from fullpass.components.evaluation.measure.measured_metrics import MeasuredRows, measured_json
 from fullpass.pipeline.api import run_tables as tables
 from fullpass.pipeline.api.run import Metrics
+from tests.trainer.insight.test_leaderboard import TRIED
 
 T39 = 2.0227
 """The 97.5 % quantile of Student's t with 39 degrees of freedom, from a printed table: 40 groups give an error."""
@@ -72,6 +73,9 @@ def test_training(tmp_path):
         {"loss": [0.5, math.nan, 0.25], "val_auc": [0.6, math.nan, math.nan]}, pd.RangeIndex(1, 4, name="epoch")
     )
     pd.testing.assert_frame_equal(history, expected)
+    board = tables.leaderboard({"training": TRIED})
+    assert list(board.index) == ["blend", "trees", "wide_deep"] and board.loc["trees", "eval_log_loss"] == 0.3
+    assert tables.leaderboard({"training": None, "trials": None}).empty
     importance = tables.importance(str(tmp_path))
     assert importance.loc["fare"].to_dict() == {"importance": 0.25, "low": 0.125, "high": 0.375}
 

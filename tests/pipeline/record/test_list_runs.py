@@ -12,6 +12,7 @@ from fullpass.pipeline.record.history import RunHistory
 from fullpass.pipeline.record.list_runs import read_runs, run_cells, table
 from fullpass.pipeline.root.layout import RootLayout
 from tests.pipeline.conftest import VALID
+from tests.trainer.insight.test_leaderboard import TRIED
 
 CODE = {"fullpass": "1.0", "line": "tfx 1.16", "user": None}
 FIRST = RunFacts(
@@ -100,6 +101,18 @@ def test_the_command_prints_a_table_and_json(root: Path, edited, capsys):
     assert [run["outcome"] for run in json.loads(out)] == [UNFINISHED, "failure"]
     app(["runs", str(file)], standalone_mode=False)
     assert "No run has been made in" in capsys.readouterr().out
+
+
+def test_the_command_prints_what_the_runs_tried(root: Path, edited, capsys):
+    file = edited()
+    app(["runs", str(file), "--root", str(root), "--leaderboard"], standalone_mode=False)
+    assert "tried one model each" in capsys.readouterr().out
+    write(root, replace(FIRST, run_id="20260105-030000-000000", training=TRIED))
+    app(["runs", str(file), "--root", str(root), "--leaderboard", "--json"], standalone_mode=False)
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["run"][:8], row["model"], row["eval_auc"]) for row in rows][0] == ("20260105", "blend", 0.9)
+    app(["runs", str(file), "--root", str(root), "--leaderboard"], standalone_mode=False)
+    assert "wide_deep" in capsys.readouterr().out
 
 
 def test_thousands_of_runs_are_listed_as_fast_as_few(root: Path):

@@ -141,6 +141,14 @@ def test_run_fn_exports_a_blend_that_answers_as_it_was_trained(blended):
     truth = np.array([row["likes"] == "yes" for row in blended.prepared.rows["train"]])
     loss = -np.log(np.where(truth, served["scores"], 1 - served["scores"].numpy())).mean()
     assert loss < min(record["compared"].values()), "train itself judges, so this is a low bar"
+    *alone, both = record["candidates"]
+    assert {one["kind"]: one["validation"] for one in alone} == record["compared"]
+    assert {one["kind"]: one["weight"] for one in alone} == record["blend"]["weights"]
+    # The export is calibrated, and its trees have learned from the validation rows too.
+    assert both["kind"] == "blend" and both["eval"]["log_loss"] == pytest.approx(loss, abs=0.01)
+    times = [[one[name] for name in ("train_seconds", "predict_ms")] for one in alone if one["weight"]]
+    assert np.sum(times, axis=0) == pytest.approx([both["train_seconds"], both["predict_ms"]], abs=0.01)
+    assert all(0 < ms < 60_000 for _, ms in times)
 
 
 @pytest.mark.long
