@@ -73,7 +73,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     ),
     "record of a run": (760, ("pipeline/record/",)),
     "shared by the nodes": (140, ("components/",)),
-    "Python API": (680, ("pipeline/api/",)),
+    "Python API": (690, ("pipeline/api/",)),
     "CLI, root": (740, ("pipeline/", "fullpass/__")),
     "ground floor": (720, ("fullpass/base/",)),
     "secrets": (100, ("fullpass/base/redact", "fullpass/base/secret_formats")),
