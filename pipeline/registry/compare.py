@@ -120,6 +120,26 @@ class Comparison(ShownPage):
         return tuple(sorted(_features(self.models[0]) - _features(self.models[1])))
 
     @property
+    def verdict(self) -> str:
+        """Which of both is better in which metrics, beyond chance, by a positive number."""
+        better: dict[str, list[str]] = {}
+        others: dict[str, list[str]] = {}
+        for m in self.metrics:
+            if m.words.endswith("is better"):
+                by = metric_text(abs(m.difference), m.half_width)
+                better.setdefault(f"{m.words} in", []).append(f"{m.metric} by {by}")
+            else:
+                others.setdefault(f"{m.words}:", []).append(m.metric)
+        parts = [f"{words} {', '.join(names)}" for of in (better, others) for words, names in of.items()]
+        return "; ".join(parts if better else ["Neither is better beyond chance", *parts])
+
+    @property
+    def style(self) -> str:
+        """How the page shows the verdict: `good` if B alone is better, `bad` if A alone is, else `quiet`."""
+        better = {m.words for m in self.metrics if m.words.endswith("is better")}
+        return {"B is better": "good", "A is better": "bad"}.get("".join(better), "quiet")
+
+    @property
     def moved_words(self) -> str:
         """How many slices have a metric that differs beyond chance, and how many metrics do so by chance."""
         metrics = [m for s in self.slices for m in s.metrics]

@@ -108,7 +108,7 @@ def tried_words(record: Mapping[str, Any]) -> str:
         'wide_deep, by log_loss of the eval split: 0.29; trees 0.31'
         >>> found = {"weights": {"trees": 0.38, "wide_deep": 0.62}, "gain": 0.0031, "reach": 0.0009, "kept": True}
         >>> tried_words(tried | {"blend": found}).split("; ")[0]
-        '0.38 trees + 0.62 wide_deep, by 0.0031 ± 0.0009 less loss'
+        '0.38 trees + 0.62 wide_deep, better by 0.0031 ± 0.0009'
     """
     tried = sorted(record["compared"].items(), key=lambda pair: pair[1])
     kept, *others = [f"{kind} {value:.4g}" for kind, value in tried]
@@ -119,11 +119,21 @@ def tried_words(record: Mapping[str, Any]) -> str:
     if not blend:
         return "; ".join([f"{kind}, by {monitor}: {value}", *others])
     weights = " + ".join(f"{weight:.2f} {kind}" for kind, weight in blend["weights"].items() if weight)
-    gain = f"{blend['gain']:.2g} ± {blend['reach']:.2g}"
+    gain = _gain_words(blend["gain"], blend["reach"])
     if blend["kept"]:
-        return "; ".join([f"{weights}, by {gain} less loss", f"{monitor}: {kept}", *others])
-    vain = f"a blend ({weights}) gains nothing ({gain})"
-    return "; ".join([f"{kind}, by {monitor}: {value}", *others, vain])
+        return "; ".join([f"{weights}, {gain}", f"{monitor}: {kept}", *others])
+    return "; ".join([f"{kind}, by {monitor}: {value}", *others, f"a blend ({weights}) is {gain}"])
+
+
+def _gain_words(gain: float, reach: float) -> str:
+    """Returns by how much the loss is better or worse, as a positive number.
+
+    Example:
+        >>> _gain_words(-0.0033, 0.008)
+        'worse by 0.0033 ± 0.008, within chance'
+    """
+    words = f"{'better' if gain >= 0 else 'worse'} by {abs(gain):.2g} ± {reach:.2g}"
+    return words if abs(gain) > reach else f"{words}, within chance"
 
 
 def chosen_on(record: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator
 
 from fullpass.base.errors import UserError
 from fullpass.base.json_text import Number, read_parsed, to_json_text
+from fullpass.base.metric_text import metric_text
 from fullpass.components.evaluation.confidence import half_width, quantile
 from fullpass.components.evaluation.measure.metrics import metric_named, metric_of
 
@@ -177,6 +178,20 @@ class Verdict:
         limit = quantile(1 - 0.025 / len(slices))
         weak = [one for one in slices if sign * (whole.value - one.values[name]) > limit * one.errors[name]]
         return min(weak, key=lambda one: sign * one.values[name], default=None)
+
+    @property
+    def decided(self) -> tuple[str, ...]:
+        """Why the model is not blessed, or else each bound that it holds, one line each."""
+        held = (
+            f"{m.metric} {metric_text(m.value, m.half_width)}: {m.required}" for m in self.all_metrics if m.required
+        )
+        return tuple(held) if self.blessed else self.reasons
+
+    @property
+    def slices_differ(self) -> bool:
+        """Whether a slice is worse than all rows or than the last blessed model beyond chance, or misses a bound."""
+        judged = (m for one in self.slices for m in one.judged)
+        return self.weakest is not None or any(not m.passed or m.change == "worse" for m in judged)
 
     def judged_on_slices(self) -> Iterator[tuple[str, bool, list[tuple[Slice, Measured]]]]:
         """Yields each metric, whether it is measured on the newest span alone, and its judged slices, worst first."""

@@ -192,7 +192,8 @@ def test_the_page_shows_verdict_metrics_and_slices():
         "Blessed, pushed to /models/1 and served when this page was made.",
         "What is served now: fullpass models",
         "1,234 examples",
-        "auc 0.9123 0.9000 +0.0123 too few rows to tell >= 0.95 met",
+        "when this page was made. auc 0.9123: >= 0.95 What is served",
+        "auc 0.9123 0.9000 +0.0123 too few rows to tell met >= 0.95",
         "Weakest slice: hour 8 , auc 0.7000 ± 0.0202 on 90 rows, all rows 0.9123.",
         "hour 7 100 0.8000 hour 8 90 0.7000 (0.8000), not met",
     ):
@@ -200,7 +201,7 @@ def test_the_page_shows_verdict_metrics_and_slices():
     order = [text.index(part) for part in ("Blessed, pushed", "Weakest slice", "Simple reference", "2 slices")]
     assert order[0] < order[2] < order[1] < order[3], "the verdict is above all else"
     _, text = read(render(run(blessed=False)))
-    assert "Not blessed, not pushed: auc is too low" in text and "not met" in text
+    assert "Not blessed, not pushed: what is served stays. auc is too low" in text and "not met" in text
 
 
 def test_the_page_shows_reference_importance_and_classes():

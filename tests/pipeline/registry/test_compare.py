@@ -140,6 +140,19 @@ def test_quantiles_of_other_levels_are_not_ranked():
     assert set(words(wide, wide).values()) == {"equal"}
 
 
+def test_the_verdict_says_who_is_better_by_a_positive_number():
+    metrics = (
+        ComparedMetric("auc", 0.9, 0.8, 0.05),
+        ComparedMetric("log_loss", 0.5, 0.4, 0.05),
+        ComparedMetric("accuracy", 0.9, 0.91, 0.05),
+    )
+    one = Comparison((), (), (), metrics=metrics)
+    better = "A is better in auc by 0.1000 ± 0.0500; B is better in log_loss by 0.1000 ± 0.0500"
+    assert (one.verdict, one.style) == (f"{better}; within chance: accuracy", "quiet")
+    assert [replace(one, metrics=metrics[i : i + 1]).style for i in (0, 1)] == ["bad", "good"]
+    assert replace(one, metrics=metrics[2:]).verdict == "Neither is better beyond chance; within chance: accuracy"
+
+
 def test_yamls_features_and_curves_are_compared(comparison):
     assert (comparison.added, comparison.removed) == (("good",), ("fair",))
     assert [str(change) for change in comparison.changes] == ["+ features.good number", "- features.fair"]

@@ -44,7 +44,7 @@ def test_it_says_which_model_was_kept_and_why():
     blend = {"weights": {"trees": 0.1, "wide_deep": 0.9}, "gain": 0.0001, "reach": 0.0004, "kept": False}
     alone = "wide_deep, by rmse of the validation split: 0.42; trees 0.43"
     assert tried_words(record) == alone
-    vain = "a blend (0.10 trees + 0.90 wide_deep) gains nothing (0.0001 ± 0.0004)"
+    vain = "a blend (0.10 trees + 0.90 wide_deep) is better by 0.0001 ± 0.0004, within chance"
     assert tried_words(record | {"blend": blend}) == f"{alone}; {vain}"
 
 

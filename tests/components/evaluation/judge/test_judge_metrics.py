@@ -9,7 +9,7 @@ from fullpass.components.evaluation.config import EvaluationConfig, Threshold
 from fullpass.components.evaluation.judge.judge_metric import PlacedBounds, judge_metric
 from fullpass.components.evaluation.judge.judge_metrics import judge_metrics
 from fullpass.components.evaluation.judge.verdict import FILE as VERDICT_FILE
-from fullpass.components.evaluation.judge.verdict import read_verdict, verdict_json
+from fullpass.components.evaluation.judge.verdict import Measured, Slice, Verdict, read_verdict, verdict_json
 from fullpass.components.evaluation.measure.measure_rows import measure_rows
 from fullpass.components.evaluation.measure.measured_metrics import (
     FILE,
@@ -487,3 +487,12 @@ def test_a_model_no_better_than_the_simple_reference_is_blessed_with_a_sentence_
     assert verdict.notes == (() if required else ("no better than a simple one",))
     assert verdict.reasons == (("no better than a simple one (evaluation.beyond_reference)",) if required else ())
     assert judge_metrics([replace(rows[0], doubt="")], config).blessed
+
+
+def test_what_decided_is_each_bound_that_holds_or_each_reason():
+    held = Measured("auc", 0.9, required=">= 0.8", error=0.01)
+    verdict = Verdict(blessed=True, reasons=(), metrics=(held, Measured("accuracy", 0.7)), examples=10)
+    assert verdict.decided == ("auc 0.9000 ± 0.0202: >= 0.8",) and not verdict.slices_differ
+    assert replace(verdict, blessed=False, reasons=("auc is too low",)).decided == ("auc is too low",)
+    missed = Slice("hour 7", 5, {"auc": 0.8}, judged=(replace(held, missed="too low"),))
+    assert replace(verdict, slices=(missed,)).slices_differ
