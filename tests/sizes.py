@@ -47,13 +47,13 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "tuning": (330, ("trainer/tuning/", "components/tuning/")),
     "export": (460, ("trainer/export/",)),
     "export for small devices, as an image": (980, ("trainer/portable/", "components/portable/")),
-    "evaluation": (2_395, ("components/evaluation/",)),
+    "evaluation": (2_405, ("components/evaluation/",)),
     "parity, serving check, push": (880, ("components/parity/", "components/serving_check/", "components/push/")),
     "predict": (850, ("components/predict/",)),
     "serve": (970, ("components/serving/", "components/serving_log/", "pipeline/serving/")),
     "report, pages": (900, ("components/report/", "components/pages/")),
     "compare, evaluate, refresh": (
-        655,
+        666,
         (
             "pipeline/registry/compare",
             "pipeline/registry/evaluate",

@@ -26,12 +26,14 @@ from fullpass.preprocessing.columns.raw_columns import (
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.dates.date_format import MICROSECONDS_PER_DAY, DateFormat, compile_format
 from fullpass.preprocessing.dates.date_ops import parse_dates
+from fullpass.preprocessing.values.written_values import read_written
 from fullpass.trainer.export.export_files import SERVING_RAW
 from fullpass.trainer.input.raw_examples import dense_columns
 from fullpass.trainer.input.raw_tensors import to_request
 
-_MOST_COLUMNS, _MOST_POINTS, _MOST_CLASSES = 10, 12, 5
-"""Numbers of columns, of values of each, and of classes that are shown: what a reader takes in, and tells apart."""
+_MOST_COLUMNS, _MOST_POINTS, _MOST_NUMBERS, _MOST_CLASSES = 10, 12, 24, 5
+"""Numbers of columns, of values of each, of values that are numbers, such as hours, and of classes that are shown: what
+a reader takes in, and tells apart."""
 _ROWS, _FEWEST_ROWS, _TIMED_ROWS = 200, 20, 32
 """Rows per value, of a slow model at least, and those that time it: the mean of 200 probabilities is known to 0.04."""
 _SECONDS = 20.0
@@ -53,7 +55,7 @@ class ColumnReaders:
     Attributes:
         kind: Whether its values are numbers, dates, or unordered values.
         features: The features that read it, directly or through derived columns, and their sequences.
-        formats: Formats of the dates, if it is read as dates.
+        formats: Formats of the dates, if it is read as dates; of numbers that are text, how they are written.
         left_out: Reason why its dependence is not shown; "" if it is shown.
     """
 
@@ -110,6 +112,8 @@ def measure_dependence(
     predict: Predict, rows: DenseRows, readers: Sequence[ColumnReaders], *, seconds: float = _SECONDS
 ) -> Dependence:
     """Returns the partial dependence on some columns: numbers and dates at their quantiles, others at frequent values.
+
+    What is derived from a column, by expressions or by several features, changes with it.
 
     The values of a column are selected from all rows. The model scores 200 rows per value; a slow model scores fewer,
     down to 20, and further columns are omitted when the time is used up.
@@ -227,7 +231,10 @@ def _readers(
 ) -> ColumnReaders:
     types: set[str] = {config.features[name].type for name in names}
     sequences = [sequence for name in names if (sequence := config.sequence_of(name)) is not None]
-    kind: Literal["number", "date", "value"] = "number" if column.type == "number" else "date" if formats else "value"
+    written = [f.format for name in names if (f := config.features[name]).type == "number" and f.format]
+    kind: Literal["number", "date", "value"] = "date" if formats else "value"
+    if column.type == "number" or (written and not formats):
+        kind, formats = "number", tuple(dict.fromkeys(written))
     return ColumnReaders(column.name, kind, (*names, *sequences), formats, _left_out(column, types, sequences))
 
 
@@ -247,7 +254,9 @@ def _points_of(column: ColumnReaders, values: np.ndarray) -> _Points | str:
     """Returns the points of a column, given its values in some rows, or the reason why it has none."""
     if column.left_out:
         return column.left_out
-    if column.kind == "number":
+    if column.kind == "number" and values.dtype == object:
+        points = _written(values, column.formats[0])
+    elif column.kind == "number":
         known = values[np.isfinite(values)]
         points = _ordered(known, known.astype(np.float64), [f"{value:.7g}" for value in known])
     elif column.kind == "date":
@@ -268,6 +277,14 @@ def _dates(values: np.ndarray, written: DateFormat) -> _Points:
     return _ordered(values, microseconds / MICROSECONDS_PER_DAY, texts)
 
 
+def _written(values: np.ndarray, like: str) -> _Points:
+    """Returns numbers that are text, with the numbers that they mean as positions."""
+    texts = [value.decode("utf-8", "replace") for value in values]
+    numbers = read_written(texts, like)
+    known = np.flatnonzero(np.isfinite(numbers))
+    return _ordered(values[known], numbers[known], [texts[i] for i in known])
+
+
 def _ordered(values: np.ndarray, places: np.ndarray, texts: Sequence[str]) -> _Points:
     """Returns all distinct values; if there are too many, those at evenly spaced quantiles without the tails."""
     distinct, first = np.unique(places, return_index=True)
@@ -280,11 +297,14 @@ def _ordered(values: np.ndarray, places: np.ndarray, texts: Sequence[str]) -> _P
 
 
 def _frequent(values: np.ndarray) -> _Points | str:
-    """Returns the most frequent values, the most frequent first."""
+    """Returns the most frequent values, the most frequent first; if all are numbers, in their order."""
     distinct, counts = np.unique(values.astype(object), return_counts=True)
     if len(distinct) < 2:
         return _ONE_VALUE
     if len(distinct) > _MOST_POINTS and counts.max() == 1:
         return "its values do not repeat"
-    chosen = distinct[np.argsort(-counts, kind="stable")[:_MOST_POINTS]]
+    numbers = read_written((value.decode("utf-8", "replace") for value in distinct), "1234.5")
+    are_numbers = np.isfinite(numbers).all()
+    most = np.argsort(-counts, kind="stable")[: _MOST_NUMBERS if are_numbers else _MOST_POINTS]
+    chosen = distinct[most[np.argsort(numbers[most], kind="stable")] if are_numbers else most]
     return _Points(chosen, tuple(value.decode("utf-8", "replace") for value in chosen))

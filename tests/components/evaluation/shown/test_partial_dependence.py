@@ -96,6 +96,18 @@ def test_dates_are_put_in_order_of_time_and_what_is_no_date_is_left_out():
     assert len(many.values) == 12 and list(many.places) == sorted(many.places)
 
 
+def test_written_numbers_and_hours_are_in_order():
+    price = ColumnReaders("price", "number", ("price",), ("$1,234.5",))
+    known = {"price": np.array([b"$1,000.50", b"$9", b"$20", b"", b"free"] * 4, object)}
+    (shown,) = measure_dependence(lambda inputs: {"scores": np.zeros(len(inputs["price"]))}, known, [price]).columns
+    assert (shown.values, shown.places) == (("$9", "$20", "$1,000.50"), (9.0, 20.0, 1000.5))
+    hours = np.array([str(hour).encode() for hour in range(24) for _ in range(24 - hour)], object)
+    (shown,) = measure_dependence(
+        lambda inputs: {"scores": np.zeros(len(inputs["kind"]))}, {"kind": hours}, [KIND]
+    ).columns
+    assert shown.values == tuple(map(str, range(24))) and shown.places == ()
+
+
 def test_of_many_classes_the_five_with_the_highest_means_are_shown():
     names = np.array([[f"c{i}".encode() for i in range(7)]])
     shares = np.array([0.3, 0.02, 0.2, 0.01, 0.2, 0.17, 0.1])
@@ -154,6 +166,7 @@ CONFIG = PreprocessingConfig.model_validate(
             "a": "number",
             "kind": "category",
             "note": "text",
+            "price": {"type": "number", "format": "$1,234.5"},
             "started": {"type": "date", "format": "epoch_days"},
             "tags": {"type": "category", "list": True},
         },
@@ -167,6 +180,7 @@ def test_features_are_traced_to_the_raw_columns_that_they_are_made_from():
     assert sorted(readers["a"].features) == ["a", "ratio"]
     assert readers["kind"].kind == "value"
     assert (readers["started"].kind, readers["started"].formats) == ("date", ("epoch_days",))
+    assert (readers["price"].kind, readers["price"].formats) == ("number", ("$1,234.5",))
     assert (readers["note"].left_out, readers["tags"].left_out) == ("text", "a list")
     importance = [
         {"feature": name, "importance": worth}
