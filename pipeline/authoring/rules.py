@@ -177,7 +177,7 @@ RULES: Mapping[str, GuessRule] = {
         "Chicago taxi with the label big_tipper",
     ),
     "equal columns": GuessRule(
-        "A column that equals another one adds nothing.",
+        "A column that equals another one, or only renames its values, adds nothing.",
         "pyarrow v0.7.1",
     ),
     "linear model for texts": GuessRule(

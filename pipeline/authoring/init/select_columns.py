@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pandas as pd
 
 from fullpass.base.errors import UserError
 from fullpass.pipeline.authoring.init.propose_features import feature_of, is_usable
@@ -22,6 +23,10 @@ _MOST_SUMS = 10
 """Sums that leak one label; a table of parts and totals has a few."""
 _FEWEST_CODES = 3
 """Values of codes; the effects of two are a line."""
+_OF_VALUES = ("category", "boolean")
+"""Kinds of which only the equality of values counts."""
+_FEWEST_OTHERS = 20
+"""Rows without the commonest value, of which chance does not make two categories one to one."""
 _MOST_CODES = 100
 """Values of codes; of more, few rows each are left."""
 _PREDICTION = frozenset("prediction predictions predicted pred preds yhat forecast forecasted".split())
@@ -259,10 +264,15 @@ def _leave_out_sums(profile: SourceProfile, chosen: ChosenLabel, selection: Sele
 
 @rule("equal columns", otherwise=())
 def _repetitions(chosen: ChosenLabel, selection: SelectedColumns) -> Omitted:
-    """Columns that equal an earlier column in every row."""
+    """Columns that equal an earlier column in every row, and categories that are one to one with an earlier one."""
     seen: dict[tuple[tuple[str, ...], bytes], str] = {}
+    parted: dict[bytes, str] = {}
     for candidate in selection.features:
         name, values = candidate.column.name, candidate.column.values
         first = seen.setdefault((values.texts, values.codes.tobytes()), name) if values.rows else name
         if first != name:
             yield candidate, f"the same as {first} in every row"
+        elif candidate.column.kind in _OF_VALUES and values.present - values.counts[0] >= _FEWEST_OTHERS:
+            other = parted.setdefault(pd.factorize(values.codes)[0].tobytes(), name)
+            if other != name:
+                yield candidate, f"one to one with {other}: each value goes with one of its values"

@@ -504,3 +504,22 @@ def test_rows_that_a_split_by_content_parts_by_their_label_are_split_by_chance(t
     (tmp_path / "p.yaml").unlink()
     apart = {"order": range(3_000), **columns}  # no row repeats
     assert run(tmp_path, write(tmp_path / "apart.csv", apart), label="late").data.split.method == "hash"
+
+
+def test_a_column_that_renames_the_values_of_another_is_left_out(tmp_path, random):
+    """Codes and names of cities; a third column that parts the cities otherwise stays, and so does a rare remark."""
+    city, x = random.integers(0, 12, ROWS), random.normal(size=ROWS)
+    columns = {
+        "city_code": [f"C{i:02}" for i in city],
+        "x": x,
+        "city_name": [f"Town of {'abcdefghijkl'[i]}" for i in city],
+        "region": [f"R{i // 2}" for i in city],
+        "odd": np.where(np.arange(ROWS) < 4, "a", "b"),
+        "remark": np.where(np.arange(ROWS) < 4, "seen", "not"),
+        "y": (x + city + random.normal(size=ROWS)).round(2),
+    }
+    written = init(
+        str(write(tmp_path / "a.csv", columns)), output=str(tmp_path / "p.yaml"), label="y", search_seconds=0
+    )
+    assert set(load(written.file).config.features) == {"city_code", "x", "region", "odd", "remark"}
+    assert "# one to one with city_code: each value goes with one of its values" in written.text
