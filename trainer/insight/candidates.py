@@ -56,7 +56,7 @@ def measure_candidates(
     outputs: dict[str, np.ndarray] = {}
     for kind, (network, seconds) in tried.items():
         outputs[kind] = rows.logits(network)
-        facts = {"kind": kind, "weight": weights.get(kind), "validation": compared[kind]}
+        facts: dict[str, Any] = {"kind": kind, "weight": weights.get(kind), "validation": compared[kind]}
         facts |= {"eval": measured(outputs[kind]), "train_seconds": round(seconds, 3)}
         found.append(facts | {"predict_ms": round(_milliseconds(rows.first(_TIMED_ROWS), network), 3)})
     if choice is None:

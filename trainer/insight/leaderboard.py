@@ -26,7 +26,11 @@ def leaderboard(training: Mapping[str, Any], trials: Rows = ()) -> list[dict[str
     """
     monitor, compared = (training.get("model") or {}).get("monitor"), training.get("compared") or {}
     found = sorted(training.get("candidates") or (), key=lambda one: one["eval"].get(monitor, 0.0))
-    kept = "blend" if (training.get("blend") or {}).get("kept") else min(compared, key=compared.get, default="")
+    kept = (
+        "blend"
+        if (training.get("blend") or {}).get("kept")
+        else min(compared, key=lambda kind: compared[kind], default="")
+    )
     models = [
         {
             "model": one["kind"],
