@@ -218,8 +218,9 @@ check-kube: env .tools/kube/built $(filter .tools/bin/versitygw,$(VERSITYGW))  #
 	@mkdir -p .tools/kube/kfp && cp "$(KFP)/go.mod" "$(KFP)/go.sum" .tools/kube/kfp/
 	cd "$(KFP)" && $(subst =0,=1,$(GO_BUILD)) -mod=mod -modfile="$(CURDIR)/.tools/kube/kfp/go.mod" -o "$(CURDIR)/.tools/kube/bin/" $(addprefix ./backend/src/,apiserver agent/persistence crd/controller/scheduledworkflow v2/cmd/driver v2/cmd/launcher-v2)
 	@rm -rf .tools/kube/argo && cp -r "$$(go mod download -json $(ARGO) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')" .tools/kube/argo && chmod -R u+w .tools/kube/argo
-	cd .tools/kube/argo && cp workflow/executor/osspecific/signal_darwin.go workflow/executor/osspecific/signal_linux.go && $(GO_BUILD) -o ../bin/ ./cmd/argoexec ./cmd/workflow-controller
-	KFP="$(abspath $(KFP))" VERSITYGW="$(abspath $(VERSITYGW))" $(ON_KUBE) tests/live/kube/kubeflow.py $(ARGS)
+	cd .tools/kube/argo/workflow/executor/os*specific && cp signal_darwin.go signal_linux.go
+	cd .tools/kube/argo && $(GO_BUILD) -o ../bin/ ./cmd/argoexec ./cmd/workflow-controller
+	KFP="$(abspath $(KFP))" VERSITYGW="$(abspath $(VERSITYGW))" RECORD="$(abspath $(RECORD))" $(ON_KUBE) tests/live/kube/kubeflow.py $(ARGS)
 
 check-kube-workers: env .tools/kube/built  ## trains on several pods, and with a tf.data service of pods, on a Kubernetes cluster of one node; needs root, Go, containerd, dnsmasq, iptables
 	$(ON_KUBE) tests/live/kube/workers.py $(ARGS)

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -122,18 +123,24 @@ class Cluster:
     def log(self, run_id: str, pod: str) -> str:
         """Returns the end of the log of a pod of a run; the answer of an API that finds none is its error as JSON.
 
+        It is empty if an API server may not read it: a single-user one before 2.17 answers so for every pod.
+
         Raises:
             UserError: Neither the API nor the server of Kubeflow's page has the log, or they do not answer.
         """
         page = [("podname", pod), ("runid", run_id)]
         page += [("podnamespace", self.namespace)] if self.namespace else []
         action = f"reading the log of {pod}"
-        try:
+        text: str | None = None
+        with suppress(UserError):
             text = self._text(action, LOG_PATH, {"run_id": run_id, "node_id": pod}, [])
-        except UserError:
-            text = ""
         # The server of the page passes on other paths of the API, and answers this one with the page itself.
-        text = text if text and not is_page(text) else self._text(action, PAGE_LOG_PATH, {}, page)
+        if not text or is_page(text):
+            try:
+                text = self._text(action, PAGE_LOG_PATH, {}, page)
+            except UserError:
+                if text != "":
+                    raise
         return text[-_LOG_LENGTH:]
 
     def workflow_status(self, run_id: str) -> dict[str, Any]:

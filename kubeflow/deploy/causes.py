@@ -34,7 +34,8 @@ _KILLED = {
 """What Argo's message, or the last line of the launcher, whose child got SIGKILL, contains -> what it means."""
 
 _PAGE_READS_LOGS = "Kubeflow's page (service ml-pipeline-ui) reads logs by itself: give its address as --host"
-"""Because the API server of a single-user 2.17.0 looks for pods in a namespace without a name."""
+"""Because the API server of a single-user installation looks for pods in a namespace without a name; from 2.17 on it
+says so, before that its answer is empty."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,7 @@ def _log(cluster: Cluster, run_id: str, names: tuple[str, ...], reasons: dict[st
         except UserError as error:
             reasons[str(error)] = None
             continue
-        refused = _refusal(log)
+        refused = _refusal(log) if log else "the API server gives an empty log"
         if refused is None:
             return log
         reasons[f"{refused.rstrip('.')}. {_PAGE_READS_LOGS}"] = None

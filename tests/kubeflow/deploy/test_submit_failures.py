@@ -152,6 +152,13 @@ def test_an_api_without_the_log_or_without_pods_still_names_the_task(cluster, se
     assert "(reading the log of toy-x7k2p-" in told
 
 
+def test_an_api_server_that_gives_empty_logs_is_told_with_the_address_that_reads_them(cluster, server, package):
+    """A single-user 2.14.4 answers so for every pod (recorded/2.14/bad-data.json)."""
+    server.lost_log = ""
+    [told] = ended(cluster, server, package, failed_run("first"))
+    assert "(the API server gives an empty log. Kubeflow's page (service ml-pipeline-ui) reads logs" in told
+
+
 def test_the_server_of_the_page_reads_logs_at_its_own_path(serve, package):
     server = serve(namespaces=("team-a",))
     server.is_page, cluster = True, Cluster(client(server.address, {}), "team-a")

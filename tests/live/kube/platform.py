@@ -1,7 +1,7 @@
 """Kubeflow Pipelines on the cluster of the check: the objects of its manifests, with its own programs and Argo's.
 
-MySQL, SeaweedFS and the metadata server are other programs: MariaDB, versitygw, and ML Metadata's library. Programs
-that runs do not need are left out: pages, viewers, and the cache of packages of the first version.
+MySQL, the store (SeaweedFS or MinIO) and the metadata server are other programs: MariaDB, versitygw, and ML Metadata's
+library. Programs that runs do not need are left out: pages, viewers, and the cache of packages of the first version.
 """
 
 import json
@@ -47,13 +47,14 @@ class Platform:
         return {
             "mysql": (_DATABASE, 3306),
             "seaweedfs": (f"{store} --port :8333 posix /tmp/store", 8333),
+            "minio": (f"{store} --port :9000 posix /tmp/store", 9000),  # until 2.14
             "metadata-grpc-deployment": (_METADATA, 8080),
         }
 
     def start(self, found: Cluster) -> str:
         """Applies the manifests, and waits for the API server; returns its address."""
         kubernetes, items = found.kubernetes, list(self._objects(found.folder))
-        for name in _images(items):
+        for name in {*_images(items), *self._compiled_in()}:
             found.add_image(name, self._image(name))
         kinds = [item for item in items if item["kind"] == "CustomResourceDefinition"]
         last = [item for item in items if item["metadata"]["name"] in _KEPT and item["kind"] == "Deployment"]
@@ -66,7 +67,7 @@ class Platform:
         )
         kubernetes.apply((item for item in items if item not in kinds and item not in last), NAMESPACE)
         deployments = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
-        for name in self.instead:
+        for name in self.instead.keys() & {item["metadata"]["name"] for item in items if item["kind"] == "Deployment"}:
             until(lambda name=name: _holds(kubernetes.get(f"{deployments}/{name}"), "Available"), 120)
         kubernetes.apply(last, NAMESPACE)
         service = kubernetes.get(f"/api/v1/namespaces/{NAMESPACE}/services/ml-pipeline")
@@ -84,6 +85,11 @@ class Platform:
         }
         started = [word for part, text in commands.items() if part in name for word in ("sh", "-ec", text)]
         return Image(NODES.user, {**NODES.env, "PATH": f"{self.programs}:{NODES.env['PATH']}:/usr/sbin"}, started)
+
+    def _compiled_in(self) -> list[str]:
+        """Returns the images that the API server of 2.4 names, as its manifests do not."""
+        version = (self.checkout / "VERSION").read_text().strip()
+        return [f"ghcr.io/kubeflow/kfp-{program}:{version}" for program in ("driver", "launcher")]
 
     def _objects(self, folder: Path) -> Iterator[Json]:
         """Yields the objects of the manifests. folder: for a copy whose addresses are local."""
