@@ -34,7 +34,7 @@ endif
 PYTHONS := $(PYTHON)
 endif
 
-.PHONY: help env demo test test-fast test-long coverage fuzz sizes licenses lint types docs bench bench-quiet bench-run bench-taxi bench-edit bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-images bench-kubeflow bench-predict bench-serve bench-joins bench-target bench-rules bench-representations gate-events check-flink check-spark check-s3 check-serving check-image check-kfp check-kube check-kube-workers check-workers check-mlflow check-report check-wheel check-newest pictures lock lock-checks clean FORCE
+.PHONY: help env demo test test-fast test-long coverage fuzz sizes licenses lint types docs bench bench-quiet bench-run bench-taxi bench-edit bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-images bench-kubeflow bench-templates bench-predict bench-serve bench-joins bench-target bench-rules bench-representations gate-events check-flink check-spark check-s3 check-serving check-image check-kfp check-kube check-kube-workers check-workers check-mlflow check-report check-wheel check-newest pictures lock lock-checks clean FORCE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -135,6 +135,9 @@ bench-window: env  ## compares windows moved by one span with runs from scratch,
 
 gate-events: env  ## shows the findings of the data gate on 36 months of taxi trips; DATA=folder of the files, ARGS="--days"
 	$(VENV_PYTHON) -m benchmarks.gate_events $(DATA) $(ARGS)
+
+bench-templates: env  ## runs the taxi and penguin templates of TFX with none and some components replaced: seconds and AUC; ARGS="--repeat 3"
+	$(VENV_PYTHON) -m benchmarks.bench_templates $(ARGS)
 
 bench-kubeflow: env  ## compares Kubeflow tasks with nodes of the local runner, and imports with TFX's entry point; ARGS="--imports"
 	$(VENV_PYTHON) -m benchmarks.bench_kubeflow $(ARGS)

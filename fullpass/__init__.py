@@ -20,7 +20,7 @@ protect_arrow()
 TYPE_CHECKING = False  # a type checker takes it for True; `typing` is not imported for it
 if TYPE_CHECKING:
     from fullpass.base.errors import UserError
-    from fullpass.pipeline.api.functions import check, init, load, tfx_pipeline
+    from fullpass.pipeline.api.functions import check, init, load, tfx_components, tfx_pipeline
     from fullpass.pipeline.api.model import Model, open_model
     from fullpass.pipeline.api.pipeline import Pipeline
     from fullpass.pipeline.api.run import Run, Runs
@@ -42,6 +42,7 @@ __all__ = [
     "init",
     "load",
     "open_model",
+    "tfx_components",
     "tfx_pipeline",
 ]
 
@@ -60,6 +61,7 @@ _MODULES = {
     "init": f"{_API}.functions",
     "load": f"{_API}.functions",
     "open_model": f"{_API}.model",
+    "tfx_components": f"{_API}.functions",
     "tfx_pipeline": f"{_API}.functions",
 }
 

@@ -61,6 +61,9 @@ class PreprocessingConfig(Spec):
     """Decimal sign of numbers in the texts of the source."""
     function: ImportPath | None = None
     """`package.module:function` that replaces the transforms of all features: columns in, transformed features out."""
+    whole: bool = False
+    """Whether `function` is a preprocessing_fn of TFX as it is: it gets the tensors of all columns of the schema, and
+    its outputs, the label among them, are all outputs of the transform graph."""
     stable_ids: StableIds | Flag = False
     """Default for all learned vocabularies."""
     lookups: Annotated[dict[Name, tuple[Name, ...]], AfterValidator(_sorted_by_keys)] = Field(default_factory=dict)

@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from fullpass.base.errors import prefix_errors
+from fullpass.base.user_modules import import_function, own_code
 from fullpass.preprocessing.apply.category import cross, crossed_tokens
 from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.custom import apply_function
@@ -31,12 +32,15 @@ def preprocessing_fn(inputs: Mapping[str, tf.SparseTensor], custom_config: Mappi
 
     Returns:
         The outputs that `outputs.outputs` lists, and LABEL, EXAMPLE_WEIGHT and ROW_ID of that module. The features
-        depend on no training-only column.
+        depend on no training-only column. If `whole`, what the user's function returns.
 
     Raises:
         UserError: A feature, the label or a derived column cannot be built; the message begins with its YAML path.
     """
     config = PreprocessingConfig.model_validate(custom_config["preprocessing"])
+    if config.whole and config.function is not None:
+        with own_code(config.function):
+            return dict(import_function(config.function)(inputs))
     columns = Columns(inputs, config, BaseModelRef(**custom_config.get("base_model", {})))
     features = apply_features(config, columns)
     with prefix_errors("label"):

@@ -60,7 +60,7 @@ ROWS = {
 FILES = {".json", ".js", ".onnx", ".tflite", ".html"}
 """Endings of files whose names begin like a key."""
 # Sources of which nothing is here: the YAML is loaded, and the data not looked for.
-ELSEWHERE = {"images.md", "sources.md", "spans.md: path", "watch.md: data"}
+ELSEWHERE = {"from-tfx.md", "images.md", "sources.md", "spans.md: path", "watch.md: data"}
 
 
 def fragments(page: Path) -> Iterator[tuple[str, dict]]:

@@ -53,6 +53,7 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
 
     def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
         # This module imports TensorFlow's part for SavedModels, which is not needed to build a pipeline.
+        from fullpass.components.evaluation.measure.other_model import LabelOutput
         from fullpass.components.evaluation.measure.score_rows import EvaluateFiles
 
         config = EvaluationConfig.model_validate_json(exec_properties["evaluated"])
@@ -75,7 +76,8 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
             artifact_utils.get_single_instance(output_dict[name]) for name in ("evaluation", "blessing")
         )
         files, rows = split_files(examples, SPLIT) or [""], rows_of_split(examples, SPLIT)
-        evaluate = EvaluateFiles(accumulator, exports, options["columns"], rows)
+        label = options.get("label")
+        evaluate = EvaluateFiles(accumulator, exports, options["columns"], rows, label and LabelOutput(**label))
         pending = f"{evaluation.uri}/{PENDING}"
         with self._make_beam_pipeline() as pipeline:
             merged = pipeline | "Evaluate" >> AccumulateFiles([(file, ("",)) for file in files], evaluate, pending)
@@ -165,7 +167,7 @@ class Evaluator(
         "baseline_model": standard_artifacts.Model,
     },
     outputs={"evaluation": standard_artifacts.ModelEvaluation, "blessing": standard_artifacts.ModelBlessing},
-    optional=("baseline_model",),
+    optional=("baseline_model", "model_run"),
 ):
     """Measures a model and the last blessed one on the eval split, and blesses the model if it holds its thresholds.
 
@@ -178,16 +180,24 @@ class Evaluator(
         *,
         examples: types.BaseChannel,
         model: types.BaseChannel,
-        model_run: types.BaseChannel,
-        baseline_model: types.BaseChannel,
+        model_run: types.BaseChannel | None,
+        baseline_model: types.BaseChannel | None,
         preprocessing: PreprocessingConfig,
         columns: Mapping[str, RawColumn],
         spanned: bool,
+        label: Mapping[str, Any] | None = None,
     ):
-        """Constructs the component. model_run: the record of the model's training, with the feature importances."""
+        """Constructs the component.
+
+        Args:
+            model_run: The record of the model's training, with the feature importances.
+            label: The fields of a `LabelOutput`, for models that another Trainer has exported.
+        """
         baselines = baselines_of(preprocessing.label)
         sliced = sorted({c for entry in config.slices for c in entry} | {*(baselines.columns if baselines else ())})
-        options = {"columns": {name: columns[name].type for name in sliced}, "spanned": spanned}
+        options: dict[str, Any] = {"columns": {name: columns[name].type for name in sliced}, "spanned": spanned}
+        if label is not None:
+            options["label"] = dict(label)
         super().__init__(
             evaluated=config.model_dump_json(exclude={"decision"}),
             options=json.dumps(options),

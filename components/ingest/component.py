@@ -1,11 +1,14 @@
 """The Ingest component, a custom ExampleGen. The stock ExampleGens lose zeros, shards and bad rows."""
 
 import copy
+import glob
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from tfx import types
 from tfx.dsl.components.common import resolver
+from tfx.dsl.io import fileio
 from tfx.types import standard_artifacts
 
 from fullpass.base.errors import UserError
@@ -22,6 +25,7 @@ from fullpass.components.internals.tfx_internals import artifact_utils, base_bea
 FINGERPRINT = "fingerprint"
 CONTENT = "content"
 LABEL = "label"
+_ROWS_AT_ONCE = 8192
 
 
 class IngestExecutor(base_beam_executor.BaseBeamExecutor):
@@ -73,8 +77,23 @@ def by_span(examples: Sequence[types.Artifact]) -> list[types.Artifact]:
 
 
 def counts_of(artifact: types.Artifact) -> RowCounts:
-    """Returns the numbers of rows of examples, raw or transformed."""
-    return read_counts(artifact.get_string_custom_property(COUNTS))
+    """Returns the numbers of rows of examples, raw or transformed; those of another ExampleGen are counted."""
+    if told := artifact.get_string_custom_property(COUNTS):
+        return read_counts(told)
+    splits = artifact_utils.decode_split_names(artifact.split_names)
+    written = dict(zip(splits, _counted(artifact.uri, tuple(splits)), strict=True))
+    return RowCounts(read=sum(written.values()), written=written)
+
+
+@lru_cache(maxsize=64)
+def _counted(folder: str, splits: tuple[str, ...]) -> list[int]:
+    """Returns the number of rows of each split; a process counts the same examples once."""
+    from fullpass.trainer.records.record_files import record_batches  # imports TensorFlow
+
+    files = (fileio.glob(f"{glob.escape(folder)}/Split-{split}/*") for split in splits)
+    return [
+        sum(len(rows) for file in of_split for rows in record_batches(file, rows=_ROWS_AT_ONCE)) for of_split in files
+    ]
 
 
 def rows_of_split(examples: Sequence[types.Artifact], split: str) -> int:

@@ -17,37 +17,36 @@ from fullpass.components.run_artifacts import RunArtifacts
 
 @component
 def Pusher(
-    examples: InputArtifact[list[standard_artifacts.Examples]],
-    transform_graph: InputArtifact[standard_artifacts.TransformGraph],
-    comparison: InputArtifact[SpanComparison],
     model: InputArtifact[standard_artifacts.Model],
-    evaluation: InputArtifact[standard_artifacts.ModelEvaluation],
     blessing: InputArtifact[standard_artifacts.ModelBlessing],
-    parity: InputArtifact[ParityReport],
-    serving: InputArtifact[ServingReport],
     pushed_model: OutputArtifact[standard_artifacts.PushedModel],
     target: Parameter[str],
     keep: Parameter[int],
+    examples: InputArtifact[list[standard_artifacts.Examples]] = None,
+    transform_graph: InputArtifact[standard_artifacts.TransformGraph] = None,
+    comparison: InputArtifact[SpanComparison] = None,
+    evaluation: InputArtifact[standard_artifacts.ModelEvaluation] = None,
+    parity: InputArtifact[ParityReport] = None,
+    serving: InputArtifact[ServingReport] = None,
 ) -> None:
     """Pushes the model if it was blessed and passed Parity and ServingCheck.
 
     `pushed_model` has the properties `pushed` (0 or 1), `pushed_version`, `pushed_destination` and `served_version`,
     that which was served after the push. Parity and ServingCheck fail the run themselves; their reports are inputs to
-    make the push wait for them. The pushed copy contains its lineage in `fullpass.json`.
+    make the push wait for them. The pushed copy contains its lineage in `fullpass.json`, of the inputs that there are.
     """
     if not blessing.get_int_custom_property("blessed"):
         pushed_model.set_int_custom_property("pushed", 0)
         return
-    inputs = {
-        "examples": examples,
-        "transform_graph": [transform_graph],
-        "comparison": [comparison],
-        "model": [model],
-        "evaluation": [evaluation],
-        "blessing": [blessing],
-        "parity": [parity],
-        "serving": [serving],
+    others = {
+        "transform_graph": transform_graph,
+        "comparison": comparison,
+        "evaluation": evaluation,
+        "parity": parity,
+        "serving": serving,
     }
+    given = {name: [artifact] for name, artifact in others.items() if artifact is not None}
+    inputs = {"examples": examples or [], "model": [model], "blessing": [blessing], **given}
     push_model(inputs, pushed_model, target, keep=keep)
 
 

@@ -35,6 +35,7 @@ class TransformedRows:
     """Transformed rows in the order of the raw ones.
 
     Attributes:
+        first_row: The row id of the first one, -1 for rows of another ExampleGen than Ingest.
         columns: The features of `layout`, in the form of `column_files.as_columns`; None if no columns are written.
     """
 
@@ -91,7 +92,8 @@ class ApplyGraph(beam.DoFn):
             yield GlobalWindows.windowed_value(self._pending.result())
 
     def _encode(self, transformed: pa.RecordBatch, written: pa.RecordBatch) -> TransformedRows:
-        first_row = transformed.column(transformed.schema.get_field_index(ROW_ID)).flatten()[0].as_py()
+        index = transformed.schema.get_field_index(ROW_ID)
+        first_row = -1 if index < 0 else transformed.column(index).flatten()[0].as_py()
         columns = None if self._layout is None else as_columns(transformed, self._layout)
         return TransformedRows(first_row, examples_of(written, self._single), columns, self._layout)
 

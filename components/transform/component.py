@@ -17,6 +17,7 @@ from fullpass.components.ingest.config import RecordsConfig
 from fullpass.components.ingest.writing.manifest import COUNTS, RowCounts, left_out_hint
 from fullpass.components.internals.tfx_internals import artifact_utils, base_beam_executor, io_utils, path_utils
 from fullpass.preprocessing.apply.stable_ids import FOLDER, BaseModelRef
+from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, raw_columns
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.export.export_files import verify_export
 
@@ -40,9 +41,17 @@ class TransformExecutor(base_beam_executor.BaseBeamExecutor):
         rows = {split: rows_of_split(examples, split) for split in splits}
         _check_rows(rows, examples)
         options = json.loads(exec_properties["options"])
+        preprocessing = PreprocessingConfig.model_validate_json(exec_properties["preprocessing"])
+        schema = read_schema(artifact_utils.get_single_instance(input_dict["schema"]))
+        if preprocessing.whole:  # a request would need whatever a function of TFX gets
+            kept = [column for column in schema.feature if column.name != RAW_ROW_ID]
+            del schema.feature[:]
+            schema.feature.extend(kept)
+        else:
+            _check_kinds(schema, preprocessing)
         full_pass = FullPass(
-            preprocessing=PreprocessingConfig.model_validate_json(exec_properties["preprocessing"]),
-            schema=read_schema(artifact_utils.get_single_instance(input_dict["schema"])),
+            preprocessing=preprocessing,
+            schema=schema,
             examples={split: split_files(examples, split) for split in splits},
             rows=rows,
             graph=graph.uri,
@@ -102,6 +111,23 @@ def _check_rows(rows: Mapping[str, int], examples: Sequence[types.Artifact]) -> 
             raise UserError(
                 f"data.split: no row of the window fell into split {split!r} ({counts})."
                 f"{left_out_hint(left_out_of(examples))} Change the ratios or values, or widen data.window."
+            )
+
+
+def _check_kinds(schema: schema_pb2.Schema, config: PreprocessingConfig) -> None:
+    """Lets every column be missing, as features need it, and checks that a schema of SchemaGen has their types.
+
+    Raises:
+        UserError: A column holds integers: Ingest writes numbers as float32, and ids as text.
+    """
+    columns = raw_columns(config)
+    for column in schema.feature:
+        column.ClearField("shape")
+        if column.name in columns and column.type == schema_pb2.INT:
+            kind = columns[column.name].type
+            raise UserError(
+                f"column {column.name!r}: the examples hold integers, and the features read a {kind}, as Ingest writes "
+                "it. Use Ingest, which converts it, or Transform with your preprocessing_fn."
             )
 
 

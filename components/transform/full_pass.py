@@ -5,6 +5,7 @@ separate, so each can be optimized independently.
 """
 
 import glob
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -128,7 +129,7 @@ class _WriteRows(beam.DoFn):
 
     def process(self, rows: TransformedRows) -> Iterator[tuple[str, WrittenChunk]]:
         if self._writer is None:
-            prefix = f"{rows.first_row:020d}"
+            prefix = f"{rows.first_row:020d}" if rows.first_row >= 0 else uuid.uuid4().hex
             self._writer = ChunkWriter(self._folder, self._split, prefix, self._layout)
             self._columns = ColumnWriter(self._pending, prefix)
             self._column_layout = rows.layout

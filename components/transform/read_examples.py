@@ -1,13 +1,15 @@
 """Reads raw examples on Beam. An element is a file or a list of examples, never a single example."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 
 import apache_beam as beam
 import pyarrow as pa
 import tensorflow as tf
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+from fullpass.base.errors import UserError
 from fullpass.components.read_records import RecordReader
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RAW_TRAIN_ROW
 from fullpass.preprocessing.config import PreprocessingConfig
@@ -24,8 +26,8 @@ _BYTES_WITH_TEXTS = 4 << 20
 _DTYPES = {schema_pb2.FLOAT: tf.float32, schema_pb2.INT: tf.int64, schema_pb2.BYTES: tf.string}
 
 
-Parse = Callable[[Sequence[bytes]], dict[str, tf.SparseTensor]]
-"""Serialized raw examples -> their columns, as [rows, values] without missing values."""
+Parse = Callable[[Sequence[bytes]], dict[str, tf.SparseTensor | tf.Tensor]]
+"""Serialized raw examples -> their columns, as [rows, values] without missing values; dense if the schema says so."""
 
 
 def parser_of(schema: bytes, columns: Iterable[str], split: str) -> Parse:
@@ -34,8 +36,10 @@ def parser_of(schema: bytes, columns: Iterable[str], split: str) -> Parse:
     folds = RAW_TRAIN_ROW in wanted and split == ANALYZED_SPLIT
     if folds:
         wanted |= {RAW_ROW_ID}
-    features = schema_pb2.Schema.FromString(schema).feature
-    parse = _examples(tuple((one.name, _DTYPES[one.type]) for one in features if one.name in wanted)).tensors
+    features = [one for one in schema_pb2.Schema.FromString(schema).feature if one.name in wanted]
+    parse = _examples(tuple((one.name, _DTYPES[one.type]) for one in features)).tensors
+    if shapes := {one.name: [dim.size for dim in one.shape.dim] for one in features if one.HasField("shape")}:
+        return partial(_with_dense, parse, shapes)
     if not folds:
         return parse
 
@@ -44,6 +48,23 @@ def parser_of(schema: bytes, columns: Iterable[str], split: str) -> Parse:
         return {**parsed, RAW_TRAIN_ROW: parsed[RAW_ROW_ID]}
 
     return of_train
+
+
+def _with_dense(
+    parse: Parse, shapes: Mapping[str, Sequence[int]], examples: Sequence[bytes]
+) -> dict[str, tf.SparseTensor | tf.Tensor]:
+    """Returns parsed columns, dense where a schema, such as one of TFX's SchemaGen, says their shape."""
+    parsed = parse(examples)
+    for name, shape in shapes.items():
+        values = parsed[name].values
+        if len(values) != len(examples) * math.prod(shape):
+            raise UserError(
+                f"column {name!r}: the schema says that each row has {math.prod(shape)} value(s), and "
+                f"{len(examples):,} rows have {len(values):,}. Correct its shape in the schema, as by "
+                "infer_feature_shape=False of SchemaGen."
+            )
+        parsed[name] = tf.reshape(values, [-1, *shape])
+    return parsed
 
 
 @lru_cache(maxsize=2)

@@ -44,7 +44,8 @@ from fullpass.pipeline.authoring.loading.problems import Keys, Problem, format_p
 from fullpass.pipeline.authoring.user_code import check_code_is_packed
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.root.layout import ANALYZER_CACHE, SPAN_STATISTICS, SPAN_VERDICTS, WORK
-from fullpass.pipeline.running.build import RunPaths, build_nodes
+from fullpass.pipeline.running.build import build_nodes
+from fullpass.pipeline.running.tfx_components import RunPaths
 
 PREDICT, WATCH = "Predict", "Watch"
 """Names of the nodes of a batch prediction and of a watch, as used in the environment file."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from fullpass.base.errors import UserError
 from fullpass.base.files import write_atomically
 from fullpass.base.user_modules import use_modules_of
+from fullpass.components.ingest.spans.spans import Window, span_unit
 from fullpass.pipeline.api.frames import Rows, to_parquet
 from fullpass.pipeline.api.pipeline import Pipeline
 from fullpass.pipeline.authoring.checks.check import load_checked, require
@@ -22,6 +23,8 @@ from fullpass.preprocessing.features.label import Task
 
 if TYPE_CHECKING:
     from tfx.orchestration import pipeline as tfx_types
+
+    from fullpass.pipeline.running.tfx_components import TfxComponents
 
 
 def load(file: Path | str, *, runs_here: bool = True) -> Pipeline:
@@ -119,6 +122,37 @@ def init(
     for line in summary[:-1]:  # the last one names a command
         print_text(line)
     return load(file)
+
+
+def tfx_components(
+    pipeline: Loaded | Path | str, *, root: Path | str | None = None, span: str | None = None, ingest: bool = True
+) -> "TfxComponents":
+    """Returns what makes the components of a YAML one by one, for a pipeline of TFX that is written by hand.
+
+    Example:
+        >>> own = fullpass.tfx_components("pipeline.yaml")
+        >>> ingest = own.Ingest()
+        >>> ingest.outputs["examples"].type_name
+        'Examples'
+
+    Args:
+        root: Folder of caches and unfinished work, instead of `root:` of the YAML plus the pipeline's name.
+        span: The newest span, as for `tfx_pipeline`.
+        ingest: Whether Ingest reads the data. If another ExampleGen does, `data.source` need not exist here.
+
+    Raises:
+        ConfigError: The YAML has mistakes.
+        UserError: Source files or the span are missing.
+    """
+    loaded = pipeline if isinstance(pipeline, Loaded) else load_checked(Path(pipeline), span=span, runs_here=ingest)
+    folder = pipeline_root(loaded, None if root is None else Path(root))
+    use_modules_of(loaded.folder)
+    from fullpass.pipeline.running.build import paths_here
+    from fullpass.pipeline.running.run_window import run_window
+    from fullpass.pipeline.running.tfx_components import TfxComponents
+
+    window = run_window(loaded, folder, span) if ingest else Window(span_unit(loaded.config.data), ())
+    return TfxComponents(loaded, paths_here(loaded, folder, window))
 
 
 def tfx_pipeline(

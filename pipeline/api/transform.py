@@ -31,7 +31,7 @@ class Transform:
 
     def __init__(self, pipeline: Loaded, rows: Rows, folder: Path | str | None = None):
         """Analyzes rows; see `analyze`."""
-        from fullpass.pipeline.running.build import with_absolute_files
+        from fullpass.pipeline.running.tfx_components import with_absolute_files
         from fullpass.preprocessing.analysis.analyze import analyze_table
 
         self._config = with_absolute_files(pipeline.config.preprocessing_config, pipeline.resolve)

@@ -13,9 +13,9 @@ from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.diagnose.diagnosis import Diagnosis, diagnose_training
 from fullpass.pipeline.diagnose.profiled_training import DiagnosedTraining
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
-from fullpass.pipeline.running.build import with_absolute_files
 from fullpass.pipeline.running.execution.metadata_store import newest_run_with
 from fullpass.pipeline.running.execution.records import outputs_in
+from fullpass.pipeline.running.tfx_components import with_absolute_files
 from fullpass.preprocessing.columns.compute_at import materializes
 from fullpass.trainer.config import TrainingSpec
 from fullpass.trainer.records.record_files import list_files

@@ -33,8 +33,8 @@ from fullpass.pipeline.printing import aligned
 from fullpass.pipeline.registry.compare import ComparedMetric, compared_metrics
 from fullpass.pipeline.registry.compared_model import find_model
 from fullpass.pipeline.root.layout import RootLayout, pipeline_root
-from fullpass.pipeline.running.build import with_absolute_files
 from fullpass.pipeline.running.execution.records import outputs_in
+from fullpass.pipeline.running.tfx_components import with_absolute_files
 from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.columns.raw_columns import feature_columns, raw_columns
 from fullpass.preprocessing.config import PreprocessingConfig

@@ -67,7 +67,7 @@ class GraphPart:
         """Returns the outputs by name; an absent raw column is missing in every row."""
         rows = raw_row_count(raw)
         columns = [raw[n] if n in raw else missing_column(rows, dtype) for n, dtype in self._dtypes.items()]
-        results = self._pruned(*[t for column in columns for t in (column.indices, column.values, column.dense_shape)])
+        results = self._pruned(*tf.nest.flatten(columns, expand_composites=True))
         for name, fetched in self._fetches.items():
             if isinstance(fetched, tf.Tensor):
                 results[name].set_shape(fetched.shape)  # Pruning loses the shape.
@@ -83,7 +83,8 @@ def concrete_function(saved: Any) -> Any:
 
 def raw_row_count(raw: Raw) -> tf.Tensor:
     """Returns the number of rows of raw columns, int64 []."""
-    return next(iter(raw.values())).dense_shape[0]
+    first = next(iter(raw.values()))
+    return first.dense_shape[0] if isinstance(first, tf.SparseTensor) else tf.shape(first, tf.int64)[0]
 
 
 def missing_column(rows: tf.Tensor, dtype: tf.DType) -> tf.SparseTensor:

@@ -13,7 +13,8 @@ from tfx.dsl.components.common.resolver import Resolver
 from fullpass.components.ingest.spans.spans import Window, span_unit
 from fullpass.kubeflow import kfp_internals as internals
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.running.build import RunPaths, build_nodes
+from fullpass.pipeline.running.build import build_nodes
+from fullpass.pipeline.running.tfx_components import RunPaths
 from tests import REPOSITORY
 
 with warnings.catch_warnings():

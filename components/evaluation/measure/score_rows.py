@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from fullpass.base.errors import UserError
 from fullpass.components.accumulate import FileAccumulator
+from fullpass.components.evaluation.measure.other_model import LabelOutput, OtherModel
 from fullpass.components.evaluation.measure.scored_rows import Codes, Scored, ScoredRows
 from fullpass.components.evaluation.measure.slice_accumulator import SliceAccumulator
 from fullpass.components.evaluation.measure.slice_states import SliceState
@@ -31,8 +33,15 @@ def loaded_model(folder: str) -> Any:
 class EvaluateFiles(FileAccumulator):
     """Scores files, and accumulates the metrics of their rows."""
 
-    def __init__(self, accumulator: SliceAccumulator, exports: Sequence[str], columns: Mapping[str, str], rows: int):
-        self._accumulator = accumulator
+    def __init__(
+        self,
+        accumulator: SliceAccumulator,
+        exports: Sequence[str],
+        columns: Mapping[str, str],
+        rows: int,
+        label: LabelOutput | None = None,
+    ):
+        self._accumulator, self._label = accumulator, label
         self.exports = tuple(exports)
         self._columns = tuple(columns.items())
         self._reader = RecordReader("evaluated", rows)
@@ -40,7 +49,7 @@ class EvaluateFiles(FileAccumulator):
     @property
     def scorer(self) -> "Scorer":
         """The scorer of the models, which a process traces once."""
-        return scorer_of(self.exports, self._columns)
+        return scorer_of(self.exports, self._columns, self._label)
 
     def start(self, constants: Any) -> None:
         """See base class: the scorer is made when it is needed."""
@@ -65,10 +74,11 @@ class Scorer:
     Args:
         exports: Folders of SavedModels; the new model first.
         columns: Type of each raw column that slices use: `number` or `string`.
+        label: The label of models that another Trainer has exported.
     """
 
-    def __init__(self, exports: Sequence[str], columns: Mapping[str, str]):
-        self._models = [loaded_model(export) for export in exports]
+    def __init__(self, exports: Sequence[str], columns: Mapping[str, str], label: LabelOutput | None = None):
+        self._models = [_model_of(export, label) for export in exports]
         self._examples = RawExamples({name: DTYPES[kind] for name, kind in columns.items()})
         self._graph = tf.function(
             self._score, autograph=False, input_signature=[tf.TensorSpec([None], tf.string, name="examples")]
@@ -88,8 +98,11 @@ class Scorer:
         rows: dict[str, tf.Tensor] = {}
         models = []
         for model in self._models:
-            transformed = getattr(model, LABELS)(examples)
-            outputs = model.signatures[SERVING_DEFAULT](examples)
+            if isinstance(model, OtherModel):
+                transformed, outputs = model.rows(examples), model.scores(examples)
+            else:
+                transformed = getattr(model, LABELS)(examples)
+                outputs = model.signatures[SERVING_DEFAULT](examples)
             others = {name: outputs[name] for name in ("quantiles", "levels") if name in outputs}
             if "classes" in outputs:
                 others["classes"] = outputs["classes"][:1]
@@ -105,9 +118,23 @@ class Scorer:
 
 
 @lru_cache(maxsize=_MODELS)
-def scorer_of(exports: tuple[str, ...], columns: tuple[tuple[str, str], ...]) -> Scorer:
+def scorer_of(
+    exports: tuple[str, ...], columns: tuple[tuple[str, str], ...], label: LabelOutput | None = None
+) -> Scorer:
     """Returns the scorer of some exports, which a process traces once. columns: type of each column of slices."""
-    return Scorer(exports, dict(columns))
+    return Scorer(exports, dict(columns), label)
+
+
+def _model_of(export: str, label: LabelOutput | None) -> Any:
+    model = loaded_model(export)
+    if hasattr(model, LABELS):
+        return model
+    if label is None:
+        raise UserError(
+            f"{export}: the model is of another Trainer, and tells no label. Give the Evaluator label=, the name of "
+            "the label among the outputs of its signature transform_features."
+        )
+    return OtherModel(model, export, label)
 
 
 def _codes(column: tuple[np.ndarray, np.ndarray, np.ndarray], rows: int) -> Codes:

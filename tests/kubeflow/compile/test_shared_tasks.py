@@ -9,7 +9,8 @@ from fullpass.components.ingest.spans.spans import Window
 from fullpass.kubeflow.compile.shared_tasks import shared_tasks
 from fullpass.kubeflow.config import EnvironmentConfig, NodeConfig
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.running.build import RunPaths, build_nodes
+from fullpass.pipeline.running.build import build_nodes
+from fullpass.pipeline.running.tfx_components import RunPaths
 from tests.kubeflow.compile.package_lint import lint
 from tests.kubeflow.conftest import REPOSITORY
 

@@ -6,7 +6,8 @@ import pytest
 
 from fullpass.components.ingest.spans.spans import Window
 from fullpass.pipeline.authoring.loading.load import load
-from fullpass.pipeline.running.build import RunPaths, build_nodes, with_absolute_files
+from fullpass.pipeline.running.build import build_nodes
+from fullpass.pipeline.running.tfx_components import RunPaths, with_absolute_files
 from fullpass.preprocessing.config import PreprocessingConfig
 
 YAML = """\

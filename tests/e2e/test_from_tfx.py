@@ -1,0 +1,75 @@
+"""The steps of docs/from-tfx.md, each made in a copy of TFX's taxi template and run by its LocalDagRunner."""
+
+import importlib.util
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests import REPOSITORY
+from tests.e2e.conftest import run_command
+from tests.e2e.kubeflow_package import taxi_lines
+
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
+PAGE = (REPOSITORY / "docs" / "from-tfx.md").read_text()
+FENCE = re.compile(r"\*\*(\d)\. .*?```(?:yaml|python)\n(.*?)```", re.DOTALL)
+STEPS = {int(number): block for number, block in FENCE.findall(PAGE)}
+
+
+def template(folder: Path) -> None:
+    """Copies the template as `tfx template copy` does, with all its components turned on and a short training."""
+    shutil.copytree(
+        Path(importlib.util.find_spec("tfx").submodule_search_locations[0], "experimental/templates/taxi"),
+        folder,
+        ignore=shutil.ignore_patterns("*_test.py", "e2e_tests", "__pycache__", "*.ipynb"),
+    )
+    for file in folder.rglob("*.py"):
+        text = file.read_text().replace("tfx.experimental.templates.taxi.", "").replace("{{PIPELINE_NAME}}", "taxi")
+        text = re.sub(r"# (components\.append\()", r"\1", text)
+        text = re.sub(r"TRAIN_NUM_STEPS = \d+", "TRAIN_NUM_STEPS = 20", text)
+        file.write_text(re.sub(r"EVAL_ACCURACY_THRESHOLD = [\d.]+", "EVAL_ACCURACY_THRESHOLD = 0.1", text))
+    (folder / "data").mkdir()
+    (folder / "data" / "data.csv").write_text("".join(taxi_lines(1_500)))
+    (folder / "pipeline.yaml").write_text(STEPS[1].replace("min: 0.6", "min: 0.1"))
+
+
+def replaced(text: str, step: int) -> str:
+    """Returns the template's pipeline.py with the component of a step in place of the one of the same name."""
+    name = STEPS[step].partition(" ")[0]
+    ours = "".join(f"  {line}\n" for line in STEPS[step].splitlines())
+    found, count = re.subn(rf"(?m)^  {name} = tfx\.components\.\w+\((?:[^()]|\([^()]*\))*\)\n", ours, text)
+    assert count == 1, f"{name} is not assigned once in the template"
+    return found
+
+
+@pytest.mark.parametrize("steps", [(3,), (4,), (3, 4, 5)], ids=str)
+def test_a_template_runs_with_the_components_of_a_step(tmp_path, steps):
+    folder = tmp_path / "taxi"
+    template(folder)
+    pipeline = folder / "pipeline" / "pipeline.py"
+    text = pipeline.read_text().replace("  components = []\n", f"  components = []\n  {STEPS[2].strip()}\n")
+    for step in steps:
+        text = replaced(text, step)
+    pipeline.write_text(text.replace("from tfx import v1 as tfx", "import fullpass\nfrom tfx import v1 as tfx", 1))
+    env = {"TF_USE_LEGACY_KERAS": "1", "PYTHONPATH": f"{folder}:{REPOSITORY}"}
+    done = run_command("python", "local_runner.py", cwd=folder, env=env, fresh=True, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+    root = folder / "tfx_pipeline_output" / "taxi"
+    assert [*(root / "serving_model").iterdir()], "the Pusher of TFX obeys the blessing"
+    if 4 in steps:
+        [verdict] = (root / "Evaluator" / "evaluation").glob("*/verdict.json")
+        metrics = {one["metric"]: one["value"] for one in json.loads(verdict.read_text())["metrics"]}
+        assert 0 < metrics["auc"] < 1
+    if 5 in steps:
+        [manifest] = (root / "Ingest" / "examples").glob("*/ingest.json")
+        assert json.loads(manifest.read_text())["read"] == 1_500
+
+
+def test_the_last_step_is_a_pipeline_of_the_yaml(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "data.csv").write_text("".join(taxi_lines(1_500)))
+    (tmp_path / "pipeline.yaml").write_text(STEPS[1].replace("min: 0.6", "min: 0.1"))
+    done = run_command("fullpass", "run", "pipeline.yaml", cwd=tmp_path, timeout=550)
+    assert done.returncode == 0, done.stdout + done.stderr
