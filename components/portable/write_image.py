@@ -19,21 +19,27 @@ class _Serving:
     """A server in an image.
 
     Attributes:
+        title: What readers call it.
         base: The image that it comes in.
         image: The rest of the Dockerfile, after the model.
         ports: Those of REST and, if there is one, of gRPC.
     """
 
+    title: str
     base: str
     image: str
     ports: tuple[int, ...]
 
 
 _SERVERS: dict[Server, _Serving] = {
-    "tensorflow": _Serving("tensorflow/serving:2.20.0", "ENV MODEL_NAME=$name", (8501, 8500)),
-    # Its entry point is `fullpass`.
+    "tensorflow": _Serving(
+        "TensorFlow Serving", "tensorflow/serving:2.20.0", "ENV MODEL_NAME=$name", ports=(8501, 8500)
+    ),
     "fullpass": _Serving(
-        "fullpass:0.1.0", 'CMD ["serve", "/models/$name", "--name", "$name", "--host", "0.0.0.0"]', (8501,)
+        "`fullpass serve`",
+        "fullpass:0.1.0",  # its entry point is `fullpass`
+        'CMD ["serve", "/models/$name", "--name", "$name", "--host", "0.0.0.0"]',
+        ports=(8501,),
     ),
 }
 _DOCKERFILE = """\
@@ -106,7 +112,7 @@ def write_image(path: Path, out: Path, server: Server, rows: object = None) -> s
     facts = {
         "name": name,
         "version": version,
-        "server": {"tensorflow": "TensorFlow Serving", "fullpass": "`fullpass serve`"}[server],
+        "server": serving.title,
         "base": serving.base,
         "request": _REQUEST,
         "exposed": " ".join(map(str, serving.ports)),
