@@ -1,8 +1,8 @@
 """A fake API server of Kubeflow Pipelines on loopback, which keeps the objects that it receives.
 
-`refusals.json` holds answers with which the real server refuses a request, as its sources write them; `recorded/` holds
-whole answers of the API server of 2.17.0 with Argo 4.0.5 on kube-apiserver 1.35.4. References are to
-github.com/kubeflow/pipelines, tag 2.5.0, below backend/src/apiserver.
+`refusals.json` holds answers with which the real server refuses a request, as its sources write them; `recorded/*.json`
+are whole answers of that of 2.17.0 with Argo 4.0.5 on kube-apiserver 1.35.4 (`replay.py` has other releases).
+References are to github.com/kubeflow/pipelines, tag 2.5.0, below backend/src/apiserver.
 """
 
 import email.parser
