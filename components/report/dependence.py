@@ -51,7 +51,8 @@ def _chart(shown: ColumnDependence, found: Dependence, span: dict[str, Any], sca
         for value, place, score in zip(shown.values, places, scores, strict=True)
     ]
     means = [{"series": series, "score": mean} for series, mean in zip(found.series, found.means, strict=True)]
-    color = name("series", scale=scale, legend={} if len(found.series) > 1 else None)
+    legend = {"columns": 2 if shown.places else 1}  # names of values leave no room for two
+    color = name("series", scale=scale, legend=legend if len(found.series) > 1 else None)
     score = number("score", axis={"title": None}, scale=span)
     told = [name("value", shown.column), name("series"), number("score", format=".4~g")]
     untitled = {"title": None, "labelLimit": 140}

@@ -11,19 +11,22 @@ import pytest
 
 from fullpass.components.data_gate.page import render_gate
 from fullpass.components.evaluation.measure.class_results import Cell, ClassResults, OfClass
-from fullpass.components.evaluation.measure.score_curves import Curve
+from fullpass.components.evaluation.measure.score_curves import Curve, Decisions
 from fullpass.components.evaluation.shown.shown_files import ColumnDependence, Decile, Dependence, RegressionErrors
 from fullpass.components.pages import vega
-from fullpass.components.pages.charts import line_chart
+from fullpass.components.pages.charts import limit_chart, line_chart
 from fullpass.components.pages.graph import GraphNode, critical_path, graph
 from fullpass.components.pages.render import render_page
-from fullpass.components.report.classes import classes_section
+from fullpass.components.report.classes import classes_section, curve_charts
 from fullpass.components.report.component import render
 from fullpass.components.report.dependence import dependence_section
+from fullpass.components.report.model_card import model_card, to_html
 from fullpass.components.report.regression import errors_section
 from fullpass.components.report.report_data import ReportData, of_importance
+from fullpass.pipeline.registry.compare import ComparedMetric, ComparedSlice, Comparison
+from fullpass.pipeline.registry.compared_model import ComparedModel
 from fullpass.pipeline.registry.root_page import metrics_by_run
-from tests.components.report.shown import HOSTILE
+from tests.components.report.shown import HOSTILE, classes, curves
 from tests.components.report.test_report import data_verdict, run
 from tests.live.browser import Page, find_chromium, open_browser
 from tests.live.servers import needed
@@ -65,14 +68,15 @@ UNSEEN = """(() => {
   const scrolls = (one) => one.closest(".wide")?.querySelector("tr").cells.length > MOST_COLUMNS;
   for (const box of document.querySelectorAll(".wide"))
     if (box.scrollWidth > box.clientWidth + 1 && !scrolls(box.firstElementChild)) found.push("scrolls: " + name(box));
-  for (const one of document.querySelectorAll("svg, figcaption, .legend, .bars td, .bars th, .dots th, p, li, h2")) {
+  for (const one of document.querySelectorAll("svg, figcaption, p, li, h2")) {
     const box = one.getBoundingClientRect();
     if (!one.checkVisibility() || scrolls(one)) continue;
     if (beyond(box, page) || one.scrollWidth > one.clientWidth + 1 && one.matches("td, th, p, li"))
       found.push("beyond the side: " + name(one));
   }
-  for (const svg of document.querySelectorAll("figure svg[role=img]")) {
-    const texts = [...svg.querySelectorAll("text")].map((text) => [text, text.getBoundingClientRect()]);
+  for (const svg of document.querySelectorAll("figure.chart svg")) {
+    const shown = [...svg.querySelectorAll("text:not([opacity='0'])")];
+    const texts = shown.map((text) => [text, text.getBoundingClientRect()]);
     for (const [text, box] of texts) {
       if (beyond(box, svg.getBoundingClientRect())) found.push("cut: " + name(text) + " of " + name(svg));
       for (const [other, its] of texts)
@@ -140,7 +144,7 @@ def wide_run() -> ReportData:
         classes=classes_section([classes, classes], 12 * 14808),
         dependence=dependence_section(dependence),
         **of_importance(insight),
-        training_charts=(("Loss by epoch", line_chart(losses, label="loss", marks=(20, 60))),),
+        training_charts=(line_chart(losses, y="loss", label="Loss by epoch", marks=(20, 60)),),
         errors=errors_section(RegressionErrors(2, (-1e6, 1e6), (1e6, -1e6), (Decile(1.0, -1234.5, 10.0),))),
     )
 
@@ -171,34 +175,92 @@ def test_nothing_is_cut_beyond_the_side_or_on_top_of_something_else(browser, tmp
     file = tmp_path / "report.html"
     file.write_text(render(wide_run()), encoding="utf-8")
     for width in (DESK, PHONE):
-        browser.show(file.as_uri(), width=width, phone=width == PHONE)
-        browser.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        show(browser, file.as_uri(), width=width, phone=width == PHONE)
         browser.evaluate("document.styleSheets[0].insertRule(`*, svg text { font-family: 'DejaVu Sans' !important }`)")
         assert browser.evaluate(UNSEEN.replace("MOST_COLUMNS", str(MOST_COLUMNS))) == [], width
         assert browser.evaluate("[innerWidth, document.scrollingElement.scrollWidth]") == [width, width]
 
 
-@pytest.fixture(scope="module", params=["a run", "a hostile run", "a stop of the data gate", "a root"])
+def hostile_run() -> ReportData:
+    """A run whose texts all contain markup, with a threshold to drag."""
+    decided = Decisions(600.0, 400.0, GRID, tuple(600 * (1 - t) for t in GRID), tuple(400 * (1 - t) ** 2 for t in GRID))
+    pair = (
+        Cell("no", "no", 1, 1, 0),
+        Cell("no", HOSTILE, 1, 1, 0),
+        Cell(HOSTILE, "no", 1, 1, 0),
+        Cell(HOSTILE, HOSTILE, 1, 1, 0),
+    )
+    shown = curve_charts(
+        [replace(curves(0.7), decisions=decided)], (HOSTILE,), classes=[classes(("no", HOSTILE), pair)]
+    )
+    return replace(run(blessed=False), curves=shown)
+
+
+GRID = tuple(i / 100 for i in range(101))
+
+
+def comparison() -> str:
+    """Returns the page of a comparison whose texts all contain markup."""
+    metrics = (ComparedMetric("auc", 0.9, 0.8, 0.05), ComparedMetric(HOSTILE, 0.5, 0.4, 0.05))
+    side = ComparedModel(HOSTILE, HOSTILE, None, None)
+    slices = (ComparedSlice(HOSTILE, 100, metrics),)
+    more = {"curves": hostile_run().curves, "facts": ((HOSTILE, HOSTILE, HOSTILE),), "changes": ()}
+    return Comparison((side, side), rows=HOSTILE, examples=9, metrics=metrics, slices=slices, **more).page
+
+
+def watch() -> str:
+    """Returns the page of a watch whose texts all contain markup."""
+    chart = limit_chart({"2026-01-01": 0.5, HOSTILE: 1.5}, 1.0, [HOSTILE], label=HOSTILE)
+    table = ((HOSTILE,), [(HOSTILE,)])
+    version = {"number": 1, "served": True, "notes": [HOSTILE], "charts": [chart], "metrics": (), "over": HOSTILE}
+    version |= dict.fromkeys(("days", "slices", "columns", "hours"), table)
+    return render_page(
+        "watch.html", name=HOSTILE, at="now", rows=9, bad=1, notes=[HOSTILE], findings=(), versions=[version]
+    )
+
+
+HOSTILE_PAGES = {
+    "a hostile run": lambda: render(hostile_run()),
+    "a stop of the data gate": lambda: render_gate("taxi", data_verdict()),
+    "a root": root_page,
+    "a comparison": comparison,
+    "a watch": watch,
+    "a model card": lambda: to_html(HOSTILE, model_card(run(blessed=True), {})),
+}
+"""Pages whose texts all contain markup."""
+
+
+@pytest.fixture(scope="module", params=["a run", *HOSTILE_PAGES])
 def url(request, tmp_path_factory) -> str:
-    """The URL of a report: of a real run, of a run whose texts all contain markup, of a stop of the data gate, and
-    of a root."""
-    file = tmp_path_factory.mktemp("page") / "report.html"
+    """The URL of the report of a real run, or of a hostile page."""
     if request.param == "a run":
-        file = needed("REPORT", "Give the report.html of a run.")
-    elif request.param == "a hostile run":
-        file.write_text(render(run(blessed=False)), encoding="utf-8")
-    elif request.param == "a root":
-        file.write_text(root_page(), encoding="utf-8")
-    else:
-        file.write_text(render_gate("taxi", data_verdict()), encoding="utf-8")
+        return needed("REPORT", "Give the report.html of a run.").as_uri()
+    file = tmp_path_factory.mktemp("page") / "page.html"
+    file.write_text(HOSTILE_PAGES[request.param](), encoding="utf-8")
     return file.as_uri()
+
+
+def show(browser: Page, url: str, **options) -> None:
+    """Shows a page with all of its details open and all of its charts drawn."""
+    browser.show(url, **options)
+    browser.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    browser.evaluate("dispatchEvent(new Event('beforeprint'))")
+    until(browser, "!document.querySelector('figure.chart > div:empty')")
+    browser.evaluate("1")  # events that came meanwhile
+
+
+def until(browser: Page, condition: str) -> None:
+    """Waits until a condition holds on the page."""
+    deadline = time.monotonic() + 20
+    while not browser.evaluate(condition):
+        assert time.monotonic() < deadline, condition
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [DESK, PHONE])
 def test_the_page_loads_nothing_says_nothing_and_can_be_read(browser, url, width, dark):
-    browser.show(url, width=width, dark=dark, phone=width == PHONE)
-    browser.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    show(browser, url, width=width, dark=dark, phone=width == PHONE)
     texts = browser.evaluate(TEXTS)
     assert [event for event in browser.events if event["method"] in REPORTED] == []
     asked = [e["params"]["request"]["url"] for e in browser.events if e["method"] == "Network.requestWillBeSent"]
@@ -227,9 +289,9 @@ def test_every_table_sorts_by_each_of_its_columns(browser, url):
                 continue
             before = browser.evaluate(COLUMN.format(table=table, index=index))
             for direction in ("ascending", "descending"):
-                browser.click(f"#sorted th:nth-child({index + 1})")
+                browser.click(f"#sorted thead th:nth-child({index + 1})")
                 found = browser.evaluate(COLUMN.format(table=table, index=index))
-                states = browser.evaluate("[...document.querySelectorAll('#sorted th')].map((th) => th.ariaSort)")
+                states = browser.evaluate("[...document.querySelectorAll('#sorted thead th')].map((th) => th.ariaSort)")
                 assert states == [direction if i == index else None for i in range(len(columns))]
                 assert sorted(found) == sorted(before), "no row is lost"
                 filled = [text for text in found if text]
@@ -318,7 +380,64 @@ def test_the_policy_of_the_page_lets_no_other_script_run(browser, url, tmp_path)
     assert len(blocked) == 2 and all("Content Security Policy" in text for text in blocked), blocked
 
 
-@pytest.mark.parametrize("url", ["a hostile run", "a stop of the data gate", "a root"], indirect=True)
-def test_markup_of_the_data_is_shown_as_text(browser, url):
-    browser.show(url, width=DESK)
+def hover(browser: Page, selector: str) -> str:
+    """Moves the mouse over an element until it has a tooltip, and returns what that says."""
+    found = f"document.querySelector({json.dumps(selector)})"
+    browser.evaluate(f"{found}.scrollIntoView({{block: 'center'}})")
+    x, y = browser.evaluate(
+        f"(({{x, y, width, height}}) => [x + width / 2, y + height / 2])({found}.getBoundingClientRect())"
+    )
+    for step in range(100):
+        browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=x + step % 2, y=y)
+        if browser.evaluate("!!document.querySelector('#vg-tooltip-element.visible')"):
+            break
+        time.sleep(0.05)
+    return browser.evaluate("document.querySelector('#vg-tooltip-element').innerText")
+
+
+@pytest.mark.parametrize("url", HOSTILE_PAGES, indirect=True)
+def test_markup_of_the_data_is_shown_as_text_also_by_charts_and_tooltips(browser, url):
+    source = Path(url.removeprefix("file://")).read_text(encoding="utf-8")
+    show(browser, url, width=DESK)
     assert browser.evaluate(f"document.body.innerText.includes({json.dumps(HOSTILE)})")
+    if browser.evaluate("document.querySelectorAll('figure.chart').length"):
+        hover(browser, "figure.chart :is(.mark-rect, .mark-symbol, .mark-line) path")
+    own = source.count("<script>") + ('id="vega"' in source)
+    assert browser.evaluate("document.querySelectorAll('script:not([type])').length") == own, "elements are injected"
+    assert not [e for e in browser.events if e["method"] == "Page.javascriptDialogOpening"]
+
+
+def test_a_mark_says_its_values_and_a_dragged_threshold_moves_all_charts(browser, tmp_path):
+    file = tmp_path / "page.html"
+    file.write_text(render(hostile_run()), encoding="utf-8")
+    show(browser, file.as_uri(), width=DESK)
+    figure = "document.querySelector('figure.chart')"
+    texts = f"[...{figure}.querySelectorAll('.role-mark.mark-text text')].map((one) => one.textContent)"
+    assert sorted(browser.evaluate(texts)) == sorted(["300", "300", "100", "300", "50.0%", "50.0%", "25.0%", "75.0%"])
+    assert "of the class" in hover(browser, "figure.chart .mark-rect path")
+    dots = "[...document.querySelectorAll('.mark-symbol path')].map((one) => one.getAttribute('transform')).join()"
+    before = browser.evaluate(dots)
+    browser.click("figure.chart input[type=range]")
+    for _ in range(25):
+        for kind in ("keyDown", "keyUp"):
+            browser.call(
+                "Input.dispatchKeyEvent", type=kind, key="ArrowRight", code="ArrowRight", windowsVirtualKeyCode=39
+            )
+    until(browser, f"{texts}.includes('150')")
+    assert sorted(browser.evaluate(texts)) == sorted(["150", "450", "25", "375", "25.0%", "75.0%", "6.3%", "93.8%"])
+    assert browser.evaluate(dots) != before, "the points on the curves follow"
+    browser.evaluate("document.querySelector('input[type=number]').value = '10'")
+    browser.evaluate("document.querySelector('input[type=number]').dispatchEvent(new Event('input'))")
+    until(browser, "document.body.innerText.includes('least at 0')")
+
+
+def test_a_click_on_the_legend_leaves_one_series(browser, tmp_path):
+    file = tmp_path / "page.html"
+    file.write_text(render(wide_run()), encoding="utf-8")
+    show(browser, file.as_uri(), width=DESK)
+    figure = "figure[aria-label='Loss by epoch']"
+    opacities = "map((one) => one.getAttribute('opacity'))"
+    lines = f'[...document.querySelectorAll("{figure} .mark-line path")].{opacities}'
+    assert browser.evaluate(lines) == ["1", "1"]
+    browser.click(f"{figure} .role-legend text")
+    until(browser, f"{lines}.join() === '1,0.1'")

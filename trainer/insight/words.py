@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from fullpass.base.metric_text import difference_text, metric_text
+from fullpass.base.metric_text import metric_text
 from fullpass.trainer.config import VALIDATION
 
 TOO_GOOD = 0.999
@@ -185,9 +185,9 @@ def reference_words(reference: Mapping[str, Any] | None) -> str:
     if reference["reference"] is None:
         return f"{reference['kind']} is known for no row of eval"
     gain, reach = _gain(reference), reference["reach"]
-    verdict = f"{'better' if gain > 0 else 'worse'} by {metric_text(abs(gain), reach)}"
+    verdict = f"{'better' if gain >= 0 else 'worse'} by {metric_text(abs(gain), reach)}"
     if reach is not None and abs(gain) <= reach:
-        verdict = f"equal within chance ({difference_text(reference['network'] - reference['reference'], reach)})"
+        verdict += ", within chance"
     trained = f" on {reference['train_rows']:,} rows" if "train_rows" in reference else ""
     return (
         f"{reference['kind']}{trained} has {reference['metric']} "

@@ -12,7 +12,7 @@ FOUND |= {"train_rows": 900, "eval_rows": 100, "seconds": 0.1}
     ("changed", "doubt"),
     [
         ({}, ""),
-        ({"reach": 0.6}, "equal within chance (-0.5000 ± 0.6000)"),
+        ({"reach": 0.6}, "better by 0.5000 ± 0.6000, within chance"),
         ({"network": 3.5}, "worse by 0.5000 ± 0.1000"),
         ({"metric": "auc", "reference": 0.7, "network": 0.8, "reach": 0.05}, ""),
         ({"metric": "auc", "reference": 0.8, "network": 0.7, "reach": 0.05}, "worse by 0.1000 ± 0.0500"),
