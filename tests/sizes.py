@@ -47,7 +47,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "tuning": (330, ("trainer/tuning/", "components/tuning/")),
     "export": (460, ("trainer/export/",)),
     "export for small devices, as an image": (980, ("trainer/portable/", "components/portable/")),
-    "evaluation": (2_420, ("components/evaluation/",)),
+    "evaluation": (2_425, ("components/evaluation/",)),
     "parity, serving check, push": (885, ("components/parity/", "components/serving_check/", "components/push/")),
     "predict": (850, ("components/predict/",)),
     "serve": (970, ("components/serving/", "components/serving_log/", "pipeline/serving/")),
@@ -68,7 +68,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "MLflow, notify": (310, ("pipeline/running/tracking/", "pipeline/record/notifications")),
     "runner": (1_355, ("pipeline/running/",)),
     "own nodes, components for TFX": (
-        425,
+        430,
         (
             "pipeline/running/own_nodes",
             "pipeline/running/tfx_components",

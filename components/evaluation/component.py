@@ -33,6 +33,7 @@ from fullpass.components.evaluation.measure.slice_states import SliceState
 from fullpass.components.evaluation.own_checks import mark
 from fullpass.components.evaluation.shown.shown_files import DEPENDENCE_FILE, ERRORS_FILE, TEXTS_FILE, regression_errors
 from fullpass.components.ingest.component import rows_of_split, with_rows
+from fullpass.components.ingest.writing.manifest import COUNTS
 from fullpass.components.ingest.writing.record_writer import PENDING
 from fullpass.components.internals.tfx_internals import artifact_utils, base_beam_executor
 from fullpass.components.transform.component import serving_model, split_files
@@ -53,7 +54,7 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
 
     def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
         # This module imports TensorFlow's part for SavedModels, which is not needed to build a pipeline.
-        from fullpass.components.evaluation.measure.other_model import LabelOutput
+        from fullpass.components.evaluation.measure.other_model import LabelOutput, types_in
         from fullpass.components.evaluation.measure.score_rows import EvaluateFiles
 
         config = EvaluationConfig.model_validate_json(exec_properties["evaluated"])
@@ -76,8 +77,10 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
             artifact_utils.get_single_instance(output_dict[name]) for name in ("evaluation", "blessing")
         )
         files, rows = split_files(examples, SPLIT) or [""], rows_of_split(examples, SPLIT)
-        label = options.get("label")
-        evaluate = EvaluateFiles(accumulator, exports, options["columns"], rows, label and LabelOutput(**label))
+        label, columns = options.get("label"), options["columns"]
+        if columns and files[0] and not examples[0].get_string_custom_property(COUNTS):
+            columns = types_in(files[0], columns)
+        evaluate = EvaluateFiles(accumulator, exports, columns, rows, label and LabelOutput(**label))
         pending = f"{evaluation.uri}/{PENDING}"
         with self._make_beam_pipeline() as pipeline:
             merged = pipeline | "Evaluate" >> AccumulateFiles([(file, ("",)) for file in files], evaluate, pending)

@@ -1,4 +1,4 @@
-"""A model that another Trainer has exported, such as the `run_fn` of a template of TFX."""
+"""A model that another Trainer has exported, such as the `run_fn` of a template of TFX, and its rows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,8 +9,22 @@ import tensorflow as tf
 from fullpass.base.errors import UserError, did_you_mean
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
 from fullpass.trainer.export.export_files import SERVING_DEFAULT, TRANSFORM_FEATURES
+from fullpass.trainer.records.record_files import record_batches
 
+INTEGER = "integer"
+"""Type of a column whose values another ExampleGen than Ingest has written as integers."""
 _MOST_ROW_ID = 2**62
+_LOOKED_AT = 1_000
+"""Rows of which the first value of a column tells its type."""
+
+
+def types_in(file: str, columns: Mapping[str, str]) -> dict[str, str]:
+    """Returns the types of columns in a file of raw examples: the declared ones, or INTEGER."""
+    found = dict(columns)
+    for record in next(record_batches(file, rows=_LOOKED_AT), ()):
+        features = tf.train.Example.FromString(record).features.feature
+        found |= {name: INTEGER for name in columns if name in features and features[name].int64_list.value}
+    return found
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from fullpass.base.errors import UserError
 from fullpass.components.accumulate import FileAccumulator
-from fullpass.components.evaluation.measure.other_model import LabelOutput, OtherModel
+from fullpass.components.evaluation.measure.other_model import INTEGER, LabelOutput, OtherModel
 from fullpass.components.evaluation.measure.scored_rows import Codes, Scored, ScoredRows
 from fullpass.components.evaluation.measure.slice_accumulator import SliceAccumulator
 from fullpass.components.evaluation.measure.slice_states import SliceState
@@ -73,13 +73,14 @@ class Scorer:
 
     Args:
         exports: Folders of SavedModels; the new model first.
-        columns: Type of each raw column that slices use: `number` or `string`.
+        columns: Type of each raw column that slices use: `number`, `string`, or, of another ExampleGen, INTEGER.
         label: The label of models that another Trainer has exported.
     """
 
     def __init__(self, exports: Sequence[str], columns: Mapping[str, str], label: LabelOutput | None = None):
         self._models = [_model_of(export, label) for export in exports]
-        self._examples = RawExamples({name: DTYPES[kind] for name, kind in columns.items()})
+        dtypes = {**DTYPES, INTEGER: tf.int64}
+        self._examples = RawExamples({name: dtypes[kind] for name, kind in columns.items()})
         self._graph = tf.function(
             self._score, autograph=False, input_signature=[tf.TensorSpec([None], tf.string, name="examples")]
         )
@@ -112,7 +113,8 @@ class Scorer:
             models.append((transformed[LABEL], transformed[EXAMPLE_WEIGHT], outputs["scores"], others))
         columns = {}
         for name, column in self._examples.tensors(examples).items():
-            distinct = tf.unique(column.values, out_idx=tf.int64)
+            values = tf.cast(column.values, tf.float32) if column.dtype == tf.int64 else column.values
+            distinct = tf.unique(values, out_idx=tf.int64)
             columns[name] = (column.indices[:, 0], distinct.idx, distinct.y)
         return rows, columns, models
 

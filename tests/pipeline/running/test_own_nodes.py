@@ -121,6 +121,8 @@ def test_a_wrong_node_is_refused_with_what_is_accepted(built, lines, says):
     ("evaluator", "check", "reasons"),
     [
         (True, True, ()),
+        (True, "BLESSED", ()),
+        (True, "NOT_BLESSED", ("Check did not bless the model: zones differ.",)),
         (True, False, ("Check did not bless the model: zones differ.",)),
         (False, True, ("auc 0.5, required >= 0.6",)),
         (False, False, ("auc 0.5, required >= 0.6", "Check did not bless the model: zones differ.")),
@@ -140,8 +142,11 @@ def test_a_model_is_blessed_if_all_bless_it_and_all_reasons_are_told(tmp_path, e
     judged, own = (artifact(standard_artifacts.ModelBlessing, name) for name in ("judged", "own"))
     judged.set_string_custom_property("current_model", "/models/3")
     judged.set_int_custom_property("current_model_id", 3)
-    own.set_int_custom_property("blessed", int(check))
-    own.set_string_custom_property("why", "zones differ.")
+    if isinstance(check, str):  # a container writes a file
+        (tmp_path / "own" / check).write_text("zones differ.\n")
+    else:
+        own.set_int_custom_property("blessed", int(check))
+        own.set_string_custom_property("why", "zones differ.")
     made = {
         "evaluation": [artifact(standard_artifacts.ModelEvaluation, "evaluation")],
         "blessing": [artifact(standard_artifacts.ModelBlessing, "blessing")],

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from fullpass.base.errors import UserError
-from fullpass.components.evaluation.measure.other_model import LabelOutput
+from fullpass.components.evaluation.measure.other_model import LabelOutput, types_in
 from fullpass.components.evaluation.measure.score_rows import Scorer
 
 pytestmark = pytest.mark.integration
@@ -67,6 +67,18 @@ def test_logits_become_probabilities_and_each_row_has_its_label(saved):
 def test_a_single_score_stays_what_it_is(saved):
     [model] = Scorer([saved("serve_one")], {}, LabelOutput("y_xf"))(tf.constant(ROWS)).models
     assert model.scores.tolist() == [0.25, 2.0]
+
+
+def test_slices_by_a_column_of_integers_are_those_of_its_numbers(saved, tmp_path):
+    file = str(tmp_path / "rows")
+    with tf.io.TFRecordWriter(file) as writer:
+        for row in ROWS:
+            writer.write(row)
+    types = types_in(file, {"y": "number", "x": "number", "z": "string"})
+    assert types == {"y": "integer", "x": "number", "z": "string"}
+    scored = Scorer([saved()], {"y": types["y"]}, LabelOutput("y_xf", logits=True))(tf.constant(ROWS))
+    column = scored.columns["y"]
+    assert [column.values[code] for code in column.codes] == [0.0, 1.0]
 
 
 def test_a_label_that_is_not_there_is_named_with_those_that_are(saved):
