@@ -101,9 +101,11 @@ def stock(model: Path, work: Path) -> None:
 def ours(model: Path, work: Path) -> None:
     """Predicts in one process, without Beam."""
     from fullpass.components.predict.exported import load_export
-    from fullpass.components.predict.predict import predict_file
+    from fullpass.components.predict.predict import predict_tables, write_predictions
 
-    timed(lambda: predict_file(load_export(model), str(work / "rows.csv"), str(work / "one.parquet")))
+    timed(
+        lambda: write_predictions(predict_tables(load_export(model), str(work / "rows.csv")), str(work / "one.parquet"))
+    )
 
 
 def ours_on_beam(model: Path, work: Path) -> None:

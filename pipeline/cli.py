@@ -327,6 +327,9 @@ def predict(
     explain: Annotated[
         bool, Option("--explain", help="Add the effect of each column on the score of each row.")
     ] = False,
+    page: Annotated[
+        Path | None, Option(metavar="FILE", help="With --explain: also write an HTML page of the first 20 rows.")
+    ] = None,
     safe_csv: Annotated[
         bool, Option("--safe-csv", help="Write texts that a spreadsheet would compute behind an apostrophe.")
     ] = False,
@@ -345,6 +348,8 @@ def predict(
 
     An absent column counts as missing. A row that cannot be read has no prediction; `bad_row` holds the reason.
     """
+    if page is not None and (not explain or runner is not None or beam):
+        raise UsageError("--page shows explanations of one process: add --explain, and leave --runner out.")
     continue_in_fork()
     tables, events = options.paths_by_name("--join", join), options.paths_by_name("--history", history)
     without_keras()
@@ -361,19 +366,21 @@ def predict(
 
         exported = load_export(pushed_to(model.absolute()))
     from fullpass.components.predict.other_rows import other_rows
-    from fullpass.components.predict.predict import predict_file, predict_tables
+    from fullpass.components.predict.predict import predict_tables, write_predictions
 
     with TemporaryDirectory() as folder:
         others = other_rows(exported, tables, events, folder)
+        predictions = predict_tables(exported, rows, read_as, others=others, explained=explain)
         if output is not None:
-            done = predict_file(exported, rows, str(output), read_as, others=others, explained=explain, safe=safe_csv)
+            done = write_predictions(predictions, str(output), safe=safe_csv)
             printing.print_text(f"{done.rows - done.bad:,} rows predicted, in {output}")
         else:
-            predictions = predict_tables(exported, rows, read_as, others=others, explained=explain)
             for table in predictions:
                 for row in table.to_pylist():
                     printing.print_data(row_json(row))
             done = predictions.tally
+        if page is not None:
+            printing.print_text(f"Page: {predictions.explanation().write(page)}", err=True)
     for line in done.notes():
         printing.print_text(line, err=True)
 

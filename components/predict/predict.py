@@ -9,6 +9,7 @@ import pyarrow as pa
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers.rows import BadRow
 from fullpass.components.predict.explain import explain
+from fullpass.components.predict.explanation import MOST_ROWS, Explanation, explained_rows
 from fullpass.components.predict.exported import Exported
 from fullpass.components.predict.input_rows import InputBatch, InputRows, OtherRows, TableRows
 from fullpass.components.predict.input_source import AS_TRAINED, input_files, input_source
@@ -27,10 +28,12 @@ class Predictions:
 
     Attributes:
         tally: The counts of the rows read so far.
+        first: The first of these rows, if predictions are explained.
     """
 
     def __init__(self, model: Exported, path: str, rows: InputRows | TableRows, *, explained: bool = False):
         self.tally = Tally(path)
+        self.first: list[pa.Table] = []
         self._model = model
         self._path = path
         self._input = rows
@@ -56,7 +59,19 @@ class Predictions:
             unread = unread_dates(self._model.training.dates, batch.inputs)
             self.tally.add(len(batch.good), ((1, row) for row in batch.bad), unread)
             self.tally.absent = self._input.absent
-            yield self._table(batch), batch.bad
+            table = self._table(batch)
+            if self._explained and sum(map(len, self.first)) < MOST_ROWS:
+                self.first.append(table.slice(0, MOST_ROWS))
+            yield table, batch.bad
+
+    def explanation(self, rows: Any = None) -> Explanation:
+        """Returns the explanation of the rows read so far.
+
+        Args:
+            rows: The rows as they are given to the caller.
+        """
+        found = explained_rows(self.first, list(self._model.columns), self._model.classes)
+        return Explanation(rows, tuple(found), self.tally.rows)
 
     def _table(self, batch: InputBatch) -> pa.Table:
         """Returns the rows of a batch with the added columns, which are null for rows without a prediction."""
@@ -131,31 +146,19 @@ def predict_table(model: Exported, table: pa.Table, *, explained: bool = False) 
     return Predictions(model, TableRows.NAME, TableRows(table, text, model.columns), explained=explained)
 
 
-def predict_file(
-    model: Exported,
-    path: str,
-    target: str,
-    read_as: Mapping[str, Any] = AS_TRAINED,
-    *,
-    others: OtherRows | None = None,
-    explained: bool = False,
-    safe: bool = False,
-) -> Tally:
-    """Writes the rows of `path` with predictions to `target`, which appears only when it is complete.
+def write_predictions(predictions: Predictions, target: str, *, safe: bool = False) -> Tally:
+    """Writes rows with predictions to `target`, which appears only when it is complete.
 
     Bad rows are also written to `<target>.quarantine.jsonl`, with file, row, column, reason and text.
 
     Args:
-        model, path, read_as, others, explained: As in `predict_tables`.
         target: A CSV, JSON lines, Parquet or TFRecord file, by its suffix.
         safe: As in `format_to_write`.
 
     Raises:
         UserError: The input cannot be read, or has no usable row.
     """
-    file_format = format_to_write(target, safe=safe)
-    predictions = predict_tables(model, path, read_as, others=others, explained=explained)
-    tally = predictions.tally
+    file_format, tally = format_to_write(target, safe=safe), predictions.tally
     with Quarantine(f"{target}.quarantine.jsonl") as quarantine:
         write_tables(target, file_format, quarantine.keep(predictions.with_bad_rows(), tally.check))
     tally.quarantine = quarantine.path if tally.bad else None

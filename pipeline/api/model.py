@@ -20,7 +20,9 @@ from fullpass.pipeline.startup import set_notebook_environment
 
 if TYPE_CHECKING:
     from fullpass.components.portable.export_portable import PortableComparison
+    from fullpass.components.predict.explanation import Explanation
     from fullpass.components.predict.exported import Exported
+    from fullpass.components.predict.predict import Predictions
     from fullpass.pipeline.registry.compare import Comparison
     from fullpass.pipeline.registry.evaluate import Evaluation
 
@@ -91,17 +93,19 @@ class Model:
         Raises:
             UserError: The rows cannot be read, or none of them can be used.
         """
-        return self._predicted(rows, read_as, explained=False)
+        return self._predicted(rows, read_as, explained=False)[0]
 
-    def explain(self, rows: Rows, **read_as: Any) -> Any:
-        """Returns what `predict` returns, with `base` and columns `effect_<column>`, which add up to the score.
+    def explain(self, rows: Rows, **read_as: Any) -> "Explanation":
+        """Explains predictions, like `fullpass predict --explain --page`; a notebook shows a picture per row.
 
-        The score is a regression's prediction, or the probability of class 1 or of the likeliest class. An effect is by
-        how much a column moved the score of its row from `base`, the score if every column is missing.
+        Its `rows` are what `predict` returns, with `base` and columns `effect_<column>`, which add up to the score: a
+        regression's prediction, or the probability of class 1 or of the likeliest class. An effect is by how much a
+        column moved the score of its row from `base`, the score if every column is missing.
         """
-        return self._predicted(rows, read_as, explained=True)
+        predicted, predictions = self._predicted(rows, read_as, explained=True)
+        return predictions.explanation(predicted)
 
-    def _predicted(self, rows: Rows, read_as: Mapping[str, Any], *, explained: bool) -> Any:
+    def _predicted(self, rows: Rows, read_as: Mapping[str, Any], *, explained: bool) -> "tuple[Any, Predictions]":
         from fullpass.components.predict.predict import predict_table, predict_tables
 
         if isinstance(rows, Path | str):
@@ -114,7 +118,7 @@ class Model:
             predicted = like(rows, pa.concat_tables(predictions), given=list(map(str, getattr(rows, "columns", ()))))
         for line in predictions.tally.notes():
             print_text(line, err=True)
-        return predicted
+        return predicted, predictions
 
     def evaluate(self, rows: Rows, **read_as: Any) -> "Evaluation":
         """Measures the model on labelled rows with the metrics, intervals and slices of the Evaluator.

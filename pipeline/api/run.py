@@ -23,6 +23,7 @@ from fullpass.pipeline.startup import large_imports, noise_to, set_notebook_envi
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fullpass.components.predict.explanation import Explanation
     from fullpass.pipeline.registry.compare import Comparison
     from fullpass.pipeline.registry.evaluate import Evaluation
 
@@ -140,7 +141,7 @@ class Run:
         """Predicts rows with the model of the run; see `Model.predict`."""
         return self.model.predict(rows, **read_as)
 
-    def explain(self, rows: Rows, **read_as: Any) -> Any:
+    def explain(self, rows: Rows, **read_as: Any) -> "Explanation":
         """Predicts rows and explains the predictions; see `Model.explain`."""
         return self.model.explain(rows, **read_as)
 

@@ -35,6 +35,7 @@ ANSWERED = (
     "pipeline.model",
     "run.predict(trips.head(2))",
     "run.explain(trips.head(2))",
+    "run.explain(trips.head(2)).rows",
     "run.evaluate(trips)",
     "run.compare(pipeline)",
     "run.lineage['config']['yaml'].count('trees')",
@@ -122,6 +123,7 @@ def test_objects_answer_and_a_mistake_is_a_sentence(tmp_path):
     assert text_of(shown["run"]).startswith("Blessed and pushed (run ")
     assert text_of(shown["pipeline.model"]).startswith("Model folder")
     assert shown["run.lineage['config']['yaml'].count('trees')"].data["text/plain"] == "1"
-    effects = pd.read_html(io.StringIO(shown["run.explain(trips.head(2))"].data["text/html"]))[0]
+    effects = pd.read_html(io.StringIO(shown["run.explain(trips.head(2)).rows"].data["text/html"]))[0]
+    assert text_of(shown["run.explain(trips.head(2))"]).startswith("2 predictions explained")
     summed = effects[["base", "effect_company", "effect_miles"]].sum(axis=1)
     np.testing.assert_allclose(summed, effects["probability_1"], atol=1e-5)

@@ -9,7 +9,9 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from fullpass.components.predict.input_rows import InputRows
-from fullpass.components.predict.input_source import input_files, input_source
+from fullpass.components.predict.input_source import AS_TRAINED, input_files, input_source
+from fullpass.components.predict.predict import predict_tables, write_predictions
+from fullpass.components.predict.tally import Tally
 
 
 def input_rows(
@@ -24,6 +26,13 @@ def input_rows(
     """
     how = input_source(dict(trained), str(path), dict(read_as or {}))
     return InputRows(input_files(how.source, str(path)), how, columns, **more)
+
+
+def predict_file(
+    model: Any, path: str, target: str, read_as: Mapping[str, Any] = AS_TRAINED, **explained: Any
+) -> Tally:
+    """Writes the predictions of a file to another."""
+    return write_predictions(predict_tables(model, path, read_as, **explained), target)
 
 
 def read_back(paths: Iterable[Path]) -> list[dict[str, Any]]:

@@ -19,10 +19,10 @@ from fullpass.base.errors import UserError
 from fullpass.components.evaluation.measure.score_rows import Scorer
 from fullpass.components.evaluation.measure.slice_accumulator import SliceAccumulator
 from fullpass.components.predict.exported import export_folder, load_export
-from fullpass.components.predict.predict import predict_file, predict_tables
+from fullpass.components.predict.predict import predict_tables
 from fullpass.components.predict.tally import Tally
 from fullpass.trainer.run_fn import run_fn
-from tests.components.predict.predicted_rows import read_back
+from tests.components.predict.predicted_rows import predict_file, read_back
 from tests.trainer.conftest import to_examples, training_of
 
 pytestmark = pytest.mark.integration

@@ -14,11 +14,10 @@ import pytest
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.readers import lines
 from fullpass.components.predict.exported import load_export
-from fullpass.components.predict.predict import predict_file
 from fullpass.components.predict.predict_parts import Batch, predict_parts
 from fullpass.pipeline.config import BeamConfig
 from fullpass.pipeline.running.beam_args import prediction_args
-from tests.components.predict.predicted_rows import read_back
+from tests.components.predict.predicted_rows import predict_file, read_back
 
 pytestmark = pytest.mark.integration
 HERE = lambda size: prediction_args(BeamConfig(), data_bytes=size)  # noqa: E731
