@@ -49,7 +49,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "export for small devices, as an image": (980, ("trainer/portable/", "components/portable/")),
     "evaluation": (2_425, ("components/evaluation/",)),
     "parity, serving check, push": (885, ("components/parity/", "components/serving_check/", "components/push/")),
-    "predict": (850, ("components/predict/",)),
+    "predict": (945, ("components/predict/",)),
     "serve": (970, ("components/serving/", "components/serving_log/", "pipeline/serving/")),
     "report, pages": (900, ("components/report/", "components/pages/")),
     "compare, evaluate, refresh": (
@@ -80,7 +80,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "record of a run": (760, ("pipeline/record/",)),
     "shared by the nodes": (140, ("components/",)),
     "Python API": (695, ("pipeline/api/",)),
-    "CLI, root": (740, ("pipeline/", "fullpass/__")),
+    "CLI, root": (745, ("pipeline/", "fullpass/__")),
     "ground floor": (720, ("fullpass/base/",)),
     "secrets": (100, ("fullpass/base/redact", "fullpass/base/secret_formats")),
     "watch": (1_630, ("components/watch/", "pipeline/watching/")),
