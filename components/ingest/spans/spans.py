@@ -138,7 +138,7 @@ def _window(data: DataConfig, resolve: Resolve, requested: str | None, index: Pa
     if not isinstance(source, FileSource) or not names_spans(source):
         if requested not in (None, LATEST):
             raise UsageError(
-                f"--span {requested}: data.source has no spans. Add span fields to its path, such as "
+                f"span {requested}: data.source has no spans. Add span fields to its path, such as "
                 "trips/{YYYY}-{MM}-{DD}.csv, or name their column (data.span)."
             )
         return Window(None, (Span(0, find_inputs(source, resolve)),))
@@ -201,7 +201,7 @@ def _ends(unit: Unit, all_spans: Sequence[int], requested: str | None) -> tuple[
         return None, end
     begin = _existing(unit, all_spans, first, default=all_spans[0])
     if begin > end:
-        raise UsageError(f"--span {requested}: {first} comes after {last}. Write the older span first.")
+        raise UsageError(f"span {requested}: {first} comes after {last}. Write the older span first.")
     return begin, end
 
 

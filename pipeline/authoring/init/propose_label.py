@@ -232,7 +232,11 @@ def _computed(profile: SourceProfile, text: str, task: Task | None) -> ChosenLab
     names = [column.name for column in profile.columns]
     named = _NAMED.fullmatch(text)
     name, formula = (named.group(1), named.group(2).strip()) if named else (unique("label", names), text)
-    unknown = UsageError(f"--label {text}: no such column.{did_you_mean(text, names)} Columns: {', '.join(names)}.")
+    hint = did_you_mean(text, names)
+    if not hint and "columns" in profile.found.settings and "columns" not in profile.found.given:
+        why = profile.found.why["columns"]
+        hint = f" {why[0].upper()}{why[1:]}. Name them by --source 'columns=[a, b, ...]'."
+    unknown = UsageError(f"--label {text}: no such column.{hint} Columns: {', '.join(names)}.")
     try:
         expression = parse_expression(formula)
     except ExpressionError as error:
