@@ -18,9 +18,10 @@ from fullpass.components.ingest.config import (
     StratifiedSplit,
     TimeSplit,
 )
+from fullpass.components.report.config import CardConfig, CardFacts
 from fullpass.components.watch.config import ServingLogConfig, WatchConfig
 from fullpass.pipeline.schedule_config import ScheduleConfig
-from fullpass.preprocessing.columns.raw_columns import derived_dependencies
+from fullpass.preprocessing.columns.raw_columns import derived_dependencies, request_columns
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.cross import Cross
 from fullpass.preprocessing.features.feature import Feature, Features
@@ -151,6 +152,7 @@ class PipelineConfig(Spec):
     mlflow: MlflowConfig | None = None
     """Records runs on an MLflow server (docs/tracking.md)."""
     beam: BeamConfig = BeamConfig()
+    card: CardConfig = CardConfig()
 
     @model_validator(mode="before")
     @classmethod
@@ -240,6 +242,12 @@ class PipelineConfig(Spec):
             shifted=self.label.shifted,
             span=data.span,
         )
+
+    @property
+    def card_facts(self) -> CardFacts:
+        """The part that the model card shows."""
+        columns = tuple(request_columns(self.preprocessing_config))
+        return CardFacts(**dict(self.card), formula=self.data.derive.get(self.label.name, ""), columns=columns)
 
     @property
     def splits_single_rows(self) -> bool:

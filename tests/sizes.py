@@ -51,7 +51,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "parity, serving check, push": (885, ("components/parity/", "components/serving_check/", "components/push/")),
     "predict": (945, ("components/predict/",)),
     "serve": (970, ("components/serving/", "components/serving_log/", "pipeline/serving/")),
-    "report, pages": (900, ("components/report/", "components/pages/")),
+    "report, pages": (905, ("components/report/", "components/pages/")),
     "compare, evaluate, refresh": (
         666,
         (

@@ -7,6 +7,7 @@ from tfx.types import standard_artifacts
 
 from fullpass.components import artifacts
 from fullpass.components.pages.render import render_page
+from fullpass.components.report.config import CardFacts
 from fullpass.components.report.model_card import model_card, to_html, to_markdown
 from fullpass.components.report.report_data import ReportData, read_run
 from fullpass.components.run_artifacts import RunArtifacts
@@ -28,10 +29,11 @@ def Report(
     report: OutputArtifact[artifacts.Report],
     name: Parameter[str],
     label: Parameter[str],
+    facts: Parameter[str],
 ) -> None:
     """Writes `report.html`: the data, the training, parity, the evaluation and the pushed model of a run.
 
-    It also writes the model card, as Markdown and as a page.
+    It also writes the model card, as Markdown and as a page. facts: `CardFacts` as JSON.
     """
     single = {
         "statistics": statistics,
@@ -46,7 +48,7 @@ def Report(
     }
     made = RunArtifacts.of({"examples": examples, **{name: [artifact] for name, artifact in single.items()}})
     run = read_run(name, made, Label.model_validate_json(label))
-    card = model_card(run, made.training)
+    card = model_card(run, made.training, CardFacts.model_validate_json(facts))
     pages = {
         artifacts.Report.FILE: render(run),
         artifacts.Report.CARD: to_markdown(name, card),

@@ -1,6 +1,6 @@
 """The model card: the purpose, the origin, the quality and the limits of a model.
 
-It contains only facts about the run. The owners of the model add inadmissible uses to the Markdown.
+It contains facts about the run, and what `card` of the YAML says.
 
 Source: Mitchell et al., Model Cards for Model Reporting (2019).
 """
@@ -15,6 +15,7 @@ from fullpass.base.metric_text import metric_text
 from fullpass.components.evaluation.judge.verdict import Measured, Verdict
 from fullpass.components.evaluation.measure.metrics import metric_of
 from fullpass.components.pages.render import render_page
+from fullpass.components.report.config import CardFacts
 from fullpass.components.report.report_data import ReportData
 
 _WORST_SLICES, _FEATURES = 5, 10
@@ -36,16 +37,15 @@ class Section:
     table: Table = ()
 
 
-def model_card(run: ReportData, record: Mapping[str, Any]) -> tuple[Section, ...]:
+def model_card(run: ReportData, record: Mapping[str, Any], facts: CardFacts) -> tuple[Section, ...]:
     """Returns the card."""
-    facts = record.get("model", {})
     return (
-        Section("Purpose", tuple(_purpose(run, facts, record))),
+        Section("Purpose", tuple(_purpose(run, record, facts))),
         Section("Origin", tuple(_origin(run))),
         Section("Quality", tuple(_quality(run)), _metrics(run.verdict)),
         Section("Worst slices", (), _worst_slices(run.verdict)),
         Section("Most important features", (), _features(run)),
-        Section("Limits", tuple(_limits(run))),
+        Section("Limits", tuple(_limits(run, facts))),
     )
 
 
@@ -65,9 +65,12 @@ def to_html(name: str, card: tuple[Section, ...]) -> str:
     return render_page("model_card.html", name=name, card=card)
 
 
-def _purpose(run: ReportData, facts: Mapping[str, Any], record: Mapping[str, Any]) -> Iterator[str]:
-    if facts:
-        yield f"It predicts {facts['label']} ({facts['task']})."
+def _purpose(run: ReportData, record: Mapping[str, Any], facts: CardFacts) -> Iterator[str]:
+    if model := record.get("model"):
+        formula = f", which is {facts.formula}" if facts.formula else ""
+        yield f"It predicts {model['label']} ({model['task']}){formula}."
+    said = {"Intended use": facts.intended_use, "Not for": facts.not_for, "Owner": facts.owner}
+    yield from (f"{what}: {text.rstrip('.')}." for what, text in said.items() if text)
     if record.get("classes"):
         total = sum(record["classes"].values()) or 1
         shares = ", ".join(f"{name} ({rows / total:.1%} of train)" for name, rows in record["classes"].items())
@@ -119,10 +122,11 @@ def _features(run: ReportData) -> Table:
     return (("feature", f"growth of the {run.importance_unit} without it"), *rows)
 
 
-def _limits(run: ReportData) -> Iterator[str]:
-    often = [column for column in run.columns if column.missing >= _OFTEN_MISSING]
+def _limits(run: ReportData, facts: CardFacts) -> Iterator[str]:
+    read = [column for column in run.columns if column.name in facts.columns]
+    often = [column for column in read if column.missing >= _OFTEN_MISSING]
     yield from (f"{column.name} was missing in {column.missing:.0%} of train." for column in often)
-    numbers = [column for column in run.columns if column.kind == "number" and column.chart]
+    numbers = [column for column in read if column.kind == "number" and column.chart]
     yield from (f"{column.name}: train contains {column.text}; other values were not tested." for column in numbers)
     useless = [f["feature"] for f in run.importance if not f["importance"] > f["reach"]]
     if useless:

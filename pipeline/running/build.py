@@ -169,6 +169,7 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
         pushed=pusher.outputs["pushed_model"],
         name=config.name,
         label=config.label.model_dump_json(),
+        facts=config.card_facts.model_dump_json(),
     )
 
     nodes = [

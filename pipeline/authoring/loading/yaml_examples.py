@@ -57,6 +57,7 @@ EXAMPLES: Mapping[str, str] = {
     "training": "{epochs: 5, batch_size: 256}",
     "training.early_stopping": "{patience: 3}",
     "input": "{cache: memory}",
+    "card": "{owner: pricing team, intended_use: ranking of trips}",
     "evaluation": "{metrics: [auc], thresholds: {auc: {min: 0.8}}}",
     "evaluation.metrics": "[auc, accuracy]",
     "evaluation.slices": "[[trip_start_hour], [company, payment_type]]",

@@ -26,6 +26,7 @@ from fullpass.components.pages.charts import histogram, line_chart
 from fullpass.components.report.classes import classes_section, curve_charts
 from fullpass.components.report.columns import ReportedColumn
 from fullpass.components.report.component import render
+from fullpass.components.report.config import CardFacts
 from fullpass.components.report.dependence import dependence_section
 from fullpass.components.report.identity import identity
 from fullpass.components.report.model_card import model_card, to_html, to_markdown
@@ -114,10 +115,14 @@ def test_the_model_card_says_what_it_is_and_where_it_ends():
     newest = (Measured("auc", 0.8),)
     shown = run(blessed=False)
     shown = replace(shown, verdict=replace(shown.verdict, newest=newest), identity=identity(record, [], []))
-    card = model_card(shown, record)
+    facts = CardFacts(owner=HOSTILE, intended_use="ranking", formula="tips > 0.2 * fare", columns=(HOSTILE,))
+    card = model_card(shown, record, facts)
     markdown = to_markdown("taxi", card)
     assert "<script>" not in markdown + re.sub(r"<script>.*?</script>", "", to_html("taxi", card), flags=re.DOTALL)
     for told in (
+        "(binary), which is tips \\> 0.2 \\* fare.",
+        "- Intended use: ranking.\n- Owner: ",
+        "was missing in 25% of train",
         "classes are 0 (33.3% of train), 1 (66.7% of train)",
         "Run: r1.",
         "Fullpass: 0.1.0, with TFX 1.21.0, Python 3.13, TensorFlow 2.21.0.",
@@ -127,6 +132,7 @@ def test_the_model_card_says_what_it_is_and_where_it_ends():
     ):
         assert told in markdown
     assert "no more than chance for noise" in markdown
+    assert "25% of train" not in to_markdown("taxi", model_card(shown, record, CardFacts())), "no request has it"
     assert markdown.index("hour 8") < markdown.index("hour 7")  # the worst slice first
 
 
