@@ -181,7 +181,7 @@ RULES: Mapping[str, GuessRule] = {
         "pyarrow v0.7.1",
     ),
     "linear model for texts": GuessRule(
-        "Texts alone are hard to learn better than by one weight per word.",
+        "Many classes of texts alone are hard to learn better than by one weight per word.",
         "model_sets reviews",
     ),
     "label of many orders of magnitude": GuessRule(

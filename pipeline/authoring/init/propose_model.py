@@ -40,11 +40,14 @@ _NOT_WORSE = {"not_worse_than": "blessed", "confidence": 0.95}
 
 
 @rule("linear model for texts")
-def _linear_for_texts(chosen: ChosenLabel, selection: SelectedColumns) -> dict[str, Any] | None:
-    """Returns the linear model if texts are the only features of a classification; it is hard to beat there."""
-    if {candidate.column.kind for candidate in selection.features} != {"text"}:
-        return None
-    return _LINEAR.get(chosen.guess.task)
+def _linear_for_texts(profile: SourceProfile, chosen: ChosenLabel, selection: SelectedColumns) -> dict[str, Any] | None:
+    """Returns the linear model if texts are the only features of a classification.
+
+    Of two classes, `auto` is better where it is not too much work; of many, trees take a hundred times as long.
+    """
+    of_texts = {candidate.column.kind for candidate in selection.features} == {"text"}
+    blended = chosen.guess.task == "binary" and profile.sample.seen >= _BLEND_FROM and not _has_many_rows(profile)
+    return _LINEAR.get(chosen.guess.task) if of_texts and not blended else None
 
 
 def propose_model(
@@ -59,7 +62,7 @@ def propose_model(
     Args:
         loss: The loss that a search found best, and its gain; None if none was searched.
     """
-    linear = None if sequences else _linear_for_texts(chosen, selection)
+    linear = None if sequences else _linear_for_texts(profile, chosen, selection)
     training: dict[str, Any] = {}
     why: list[str] = []
     if linear is not None:
@@ -102,7 +105,7 @@ def _model_of(
         return YamlLine("model", {"kind": "mlp", "hidden": [64]}, "layers above the network of the image")
     if linear is not None:
         return YamlLine("model", linear, "one weight per word and class: texts alone need no more")
-    many = (profile.sample.total or rows) > _BLEND_UP_TO
+    many = _has_many_rows(profile)
     if rows >= _BLEND_FROM and not sequences and chosen.guess.task != "multilabel":
         if many and kinds <= _OF_TREES:
             why = "boosted trees: all features are single numbers and categories"
@@ -115,6 +118,10 @@ def _model_of(
         model = SMALL_NETWORK.model_dump(mode="json", exclude_unset=True)
         return YamlLine("model", model, f"small, for {rows:,} rows")
     return YamlLine("model", {"kind": "wide_deep"}, "linear in ids and crosses, beside a network of all features")
+
+
+def _has_many_rows(profile: SourceProfile) -> bool:
+    return (profile.sample.total or profile.sample.seen) > _BLEND_UP_TO
 
 
 def propose_evaluation(profile: SourceProfile, chosen: ChosenLabel, selection: SelectedColumns) -> YamlLine:

@@ -392,17 +392,18 @@ def test_classes_of_texts_alone_are_told_by_words_and_pairs_of_them(tmp_path, ra
 
 
 @pytest.mark.integration
-def test_two_classes_of_texts_alone_are_told_by_a_linear_model(tmp_path, random):
-    """`good` or `bad` stands among other words; a number beside the text wants more than a weight per word."""
+def test_two_classes_of_texts_alone_are_told_by_a_linear_model_where_a_blend_is_too_much_work(
+    tmp_path, random, monkeypatch
+):
     words = np.array([f"word{i}" for i in range(300)])
     y = random.choice(["good", "bad"], ROWS)
-    columns = {"note": [" ".join([*random.choice(words, 6), one]) for one in y], "y": random.permutation(y)}
-    config = run(tmp_path, write(tmp_path / "a.csv", columns), label="y")
-    assert (config.model.kind, config.model.l2, config.training.learning_rate) == ("linear", 0.0001, 0.01)
-    assert config.training.time == "15m"
+    data = write(tmp_path / "a.csv", {"note": [" ".join([*random.choice(words, 6), one]) for one in y], "y": y})
+    config = run(tmp_path, data, label="y")
+    assert (config.model.kind, config.training.learning_rate, config.training.time) == ("auto", "auto", "15m")
     (tmp_path / "p.yaml").unlink()
-    mixed = run(tmp_path, write(tmp_path / "b.csv", {**columns, "x": random.normal(size=ROWS)}), label="y")
-    assert mixed.model.kind in ("wide_deep", "auto")
+    monkeypatch.setattr("fullpass.pipeline.authoring.init.propose_model._BLEND_UP_TO", ROWS - 1)
+    config = run(tmp_path, data, label="y")
+    assert (config.model.kind, config.model.l2, config.training.learning_rate) == ("linear", 0.0001, 0.01)
 
 
 @pytest.mark.integration
