@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from fullpass.base.errors import UserError
 from fullpass.base.json_text import to_json_text
-from fullpass.base.progress import report
+from fullpass.base.progress import LossCurves, report
 from fullpass.preprocessing.apply.stable_ids import FOLDER as LEDGERS
 from fullpass.preprocessing.columns.outputs import ROW_ID
 from fullpass.preprocessing.columns.raw_columns import date_formats, events_of_serving
@@ -80,7 +80,8 @@ def run_fn(fn_args: "FnArgs") -> None:
     checkpoints = _checkpoint_folder(inputs, data, base)
     logs = inputs.model_run_dir if chief else tempfile.mkdtemp()
     curves = CurveWriter(logs)
-    options = RunOptions(report=report, on_epoch=curves.write, base=base, checkpoints=checkpoints, logs=logs)
+    told = {"report": report, "on_epoch": curves.write, "on_any_epoch": LossCurves().add}
+    options = RunOptions(base=base, checkpoints=checkpoints, logs=logs, **told)
     trained = train(data, inputs.spec, strategy, options)
     curves.close()
     spec = inputs.spec

@@ -58,6 +58,8 @@ _PAYS = 0.005 / 60
 """The share of the loss of a constant guess that a second of it must gain: half a percent a minute."""
 _OF_TREES = ("trees", "leaves", "forests", "random")
 
+OnAnyEpoch = Callable[[str, int, dict[str, float]], None]
+"""Called with the kind of model, the number of an epoch, and its metrics."""
 _Epochs = list[tuple[int, dict[str, float]]]
 """The numbers of epochs, with their metrics."""
 
@@ -67,6 +69,7 @@ class RunOptions:
     """Options of a training in addition to its configuration; only `base` changes the weights.
 
     Attributes:
+        on_any_epoch: Called with the kind of model too, for the epochs of every model that is tried.
         base: The export that initializes the weights; a checkpoint takes precedence.
         checkpoints: The folder of this training's checkpoints; None saves nothing.
         logs: The folder of the trace for TensorBoard.
@@ -76,6 +79,7 @@ class RunOptions:
 
     report: Report = lambda *_: None
     on_epoch: OnEpoch = lambda *_: None
+    on_any_epoch: OnAnyEpoch = lambda *_: None
     base: BaseExport | None = None
     checkpoints: str | None = None
     logs: str | None = None
@@ -182,6 +186,7 @@ def train(
     options, training = options or RunOptions(), spec.config.training
     if isinstance(spec.config.model, SeveralModels):
         return _train_several(data, spec, strategy, options)
+    options = replace(options, on_epoch=_telling(spec.config.model.kind, options))
     if isinstance(spec.config.model, Trees):
         return _grow(data, spec, options)
     updates = data.steps_per_epoch * training.max_epochs
@@ -307,6 +312,16 @@ def _judged(data: TrainingData, spec: TrainingSpec, network: Network) -> float:
     losses = loss_of(task, loss, label_deviation=data.train.counts.error_unit)
     found = metrics_of_rows(task, losses, rows.labels, rows.logits(network), rows.weights, levels_of(loss))
     return found[monitored(task, loss)]
+
+
+def _telling(kind: str, options: RunOptions) -> OnEpoch:
+    """Returns a callback that tells both receivers of an epoch."""
+
+    def tell(number: int, found: dict[str, float]) -> None:
+        options.on_epoch(number, found)
+        options.on_any_epoch(kind, number, found)
+
+    return tell
 
 
 def _into(epochs: _Epochs) -> OnEpoch:

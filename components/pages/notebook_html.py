@@ -6,7 +6,7 @@ A result that is a page itself is shown in a frame of its own.
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -16,12 +16,15 @@ from markupsafe import Markup, escape
 from fullpass.base.direction_marks import with_marks_shown
 from fullpass.base.files import write_atomically
 from fullpass.base.metric_text import WHOLE, metric_text
+from fullpass.components.pages.vega import COLORS
 
 if TYPE_CHECKING:
     import pandas as pd
 
 GOOD, BAD, QUIET = "color:#15935a", "color:#e04f4f", "opacity:0.65"
 """Styles that both pages can show; everything else has the colors of the page."""
+_WIDE, _TALL = 400, 120
+"""Pixels of a chart of losses."""
 _CELL = 'style="text-align:left;vertical-align:top"'
 
 
@@ -74,6 +77,40 @@ def link(path: Path) -> Markup:
     near = path.is_relative_to(Path.cwd())
     address = quote(os.path.relpath(path)) if near else path.as_uri()
     return Markup('<a style="color:inherit" href="{}" target="_blank">{}</a>').format(address, _clean(str(path)))
+
+
+def loss_chart(losses: Mapping[str, Sequence[float]]) -> Markup:
+    """Returns lines over epochs as SVG, which changes in place while a run goes on; empty without a finite value.
+
+    Args:
+        losses: Name, as `trees, validation` -> the loss of each epoch. Lines of one model have one color;
+            those of train are thin.
+    """
+    finite = [value for values in losses.values() for value in values if math.isfinite(value)]
+    if not finite:
+        return Markup("")
+    low, high, last = min(finite), max(finite), max(map(len, losses.values()))
+    across, down = _WIDE / max(1, last - 1), _TALL / ((high - low) or 1.0)
+    models = list(dict.fromkeys(name.rpartition(", ")[0] for name in losses))
+    line = Markup('<polyline points="{}" fill="none" stroke="{}" stroke-width="{}"/>').format
+    entry = Markup('<span style="color:{};font-weight:{}">{}</span> {}<br>').format
+    lines, entries = [], []
+    for name, values in losses.items():
+        color = COLORS[models.index(name.rpartition(", ")[0]) % len(COLORS)]
+        known = [(i * across, (high - value) * down) for i, value in enumerate(values) if math.isfinite(value)]
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in known)
+        width, weight = (1, "normal") if name.endswith("train") else (2.5, "bold")
+        lines.append(line(points, color, width))
+        entries.append(entry(color, weight, name, metric_text(values[-1])))
+    text = Markup('<text x="{}" y="{}" fill="currentColor" font-size="11" text-anchor="{}">{}</text>').format
+    axes = (
+        text(_WIDE + 6, 10, "start", metric_text(high)),
+        text(_WIDE + 6, _TALL, "start", metric_text(low)),
+        text(0, _TALL + 16, "start", "epoch 1"),
+        text(_WIDE, _TALL + 16, "end", f"epoch {last}"),
+    )
+    drawn = Markup('<div><svg role="img" aria-label="loss by epoch" width="{}" height="{}">{}</svg><br>{}</div>')
+    return drawn.format(_WIDE + 70, _TALL + 20, Markup("").join((*lines, *axes)), Markup("").join(entries))
 
 
 def _number(cell: object) -> object:

@@ -10,13 +10,18 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fullpass.base.files import write_atomically
+from fullpass.base.json_text import Number, read_parsed, to_json_text
 
 PROGRESS_FILE_VARIABLE = "FULLPASS_PROGRESS_FILE"
+Losses = dict[str, list[Number]]
+"""Model and rows, such as `trees, validation` -> the loss of each epoch; NaN if it is not finite."""
+_LOSSES = {"loss": "train", "val_loss": "validation"}
+_CURVES = ".losses"
 MIN_INTERVAL_SECONDS = 0.2
 """Seconds between reports of progress, each of which writes a file: less than the display's tick."""
 
@@ -82,6 +87,29 @@ class WorkerCounts:
             files = glob.glob(f"{glob.escape(f'{path}.{self._what}')}.*")
             return [json.loads(Path(file).read_text(encoding="utf-8")) for file in files]
         return [list(counts)]
+
+
+class LossCurves:
+    """The losses of the models that a node trains, in a file next to the progress file, which is written each epoch."""
+
+    def __init__(self) -> None:
+        self._found: Losses = {}
+
+    def add(self, model: str, epoch: int, metrics: Mapping[str, float]) -> None:
+        """Notes `loss` and `val_loss` of an epoch, counted from 1; a later note of an epoch takes the place of it."""
+        path = os.environ.get(PROGRESS_FILE_VARIABLE)
+        if not path:
+            return
+        for name, rows in _LOSSES.items():
+            if name in metrics:
+                self._found.setdefault(f"{model}, {rows}", [])[epoch - 1 :] = [metrics[name]]
+        with contextlib.suppress(OSError):  # as in `report`
+            write_atomically(Path(f"{path}{_CURVES}"), to_json_text(self._found))
+
+
+def read_losses(path: str | os.PathLike[str]) -> Losses:
+    """Returns the losses that were noted next to the progress file `path`; empty if none were."""
+    return read_parsed(Losses, f"{path}{_CURVES}") or {}
 
 
 def read(path: str | os.PathLike[str]) -> Progress | None:

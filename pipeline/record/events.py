@@ -5,14 +5,14 @@ A process that started the run reads the events as lines of text between the lin
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import get_args
 
-from fullpass.base.json_text import parse_fields
-from fullpass.base.progress import Progress
+from fullpass.base.json_text import parse_fields, to_json_text
+from fullpass.base.progress import Losses, Progress
 
 
 class Status(StrEnum):
@@ -110,11 +110,16 @@ class NodeStarted:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeRunning:
-    """A node is running; sent several times a second."""
+    """A node is running; sent several times a second.
+
+    Attributes:
+        losses: Of the models that it trains, so far.
+    """
 
     id: str
     seconds: float
     progress: Progress | None
+    losses: Losses = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +146,7 @@ def new_run_id() -> str:
 
 def to_line(event: Event) -> str:
     """Returns an event as a line of ASCII that ends with a newline."""
-    return f"{_MARK}{json.dumps([type(event).__name__, asdict(event)], default=str)}\n"
+    return f"{_MARK}{to_json_text([type(event).__name__, asdict(event)], default=str)}\n"
 
 
 def from_line(line: str) -> Event | None:

@@ -1,4 +1,5 @@
 import json
+import math
 import multiprocessing
 import os
 import subprocess
@@ -34,6 +35,16 @@ def test_what_is_reported_is_read_back(progress_file: Path):
     assert before <= found.reported_at <= time.time()
 
 
+def test_losses_are_read_back_while_a_node_trains_and_a_repeated_epoch_takes_its_place(progress_file: Path):
+    assert progress.read_losses(progress_file) == {}
+    curves = progress.LossCurves()
+    for epoch, loss in ((1, 0.5), (2, 0.4), (3, math.inf), (2, 0.3)):
+        curves.add("trees", epoch, {"loss": loss, "val_loss": loss + 1, "auc": 0.9})
+    assert progress.read_losses(progress_file) == {"trees, train": [0.5, 0.3], "trees, validation": [1.5, 1.3]}
+    curves.add("linear", 1, {"val_loss": math.nan})
+    assert math.isnan(progress.read_losses(progress_file)["linear, validation"][0])
+
+
 def test_the_file_is_plain_json(progress_file: Path):
     progress.report(5, None, "rows")
     content = json.loads(progress_file.read_text())
@@ -45,6 +56,7 @@ def test_without_a_runner_nothing_is_written(tmp_path: Path, monkeypatch: pytest
     monkeypatch.delenv(progress.PROGRESS_FILE_VARIABLE, raising=False)
     monkeypatch.chdir(tmp_path)
     progress.report(1, 2, "rows")
+    progress.LossCurves().add("trees", 1, {"loss": 0.5})
     assert list(tmp_path.iterdir()) == []
 
 

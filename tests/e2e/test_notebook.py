@@ -37,6 +37,7 @@ ANSWERED = (
     "run.explain(trips.head(2))",
     "run.explain(trips.head(2)).rows",
     "run.evaluate(trips)",
+    "run.leaderboard()",
     "run.compare(pipeline)",
     "run.lineage['config']['yaml'].count('trees')",
     "run.model.metadata['label']",
@@ -81,6 +82,9 @@ def test_the_notebook_runs_and_shows_what_it_says(tmp_path):
     assert ran.output_type == "display_data" and page.startswith("Blessed and pushed (run ")
     assert re.search(r"train [12],\d{3}, validation \d{3}, eval \d{3}", page) and "Trainer ok" in page
     assert page.count("Loading TensorFlow") == 1
+    # The losses stay as a chart: of trees and network, on the rows that train and those that choose.
+    told = re.findall(r"(trees|wide_deep), (train|validation) 0\.\d{4}", page)
+    assert len({*told}) == 4 and ran.data["text/html"].count("<polyline") == 4
     (report,) = re.findall('href="([^"]+report.html)"', ran.data["text/html"])
     assert (tmp_path / report).is_file(), "relative to the notebook"
 

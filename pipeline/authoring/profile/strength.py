@@ -256,4 +256,4 @@ def _accuracy(groups: np.ndarray, codes: np.ndarray, classes: int) -> Strength:
     right = np.where(alone, pairs % classes == sizes.argmax(), right)
     accuracy, majority = float((right * rows).sum() / len(codes)), float(sizes.max() / len(codes))
     mended = max(0.0, (accuracy - majority) / (1 - majority))
-    return Strength("multiclass", mended, f"accuracy {accuracy:.2f}")
+    return Strength("multiclass", mended, f"accuracy {accuracy:.2f} (constant {majority:.2f})")

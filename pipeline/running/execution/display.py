@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from fullpass.base.progress import Progress
+from fullpass.base.progress import Losses, Progress
 from fullpass.components.pages import notebook_html as html
 from fullpass.pipeline import printing
 from fullpass.pipeline.record import events
@@ -299,6 +299,7 @@ class NotebookDisplay:
         self._ended: Shown | None = None
         self._over, self._state = False, "running"
         self._updated = 0.0
+        self._losses: Losses = {}
         self._handle: Any = display(self, display_id=True)
 
     def line(self, line: str) -> None:
@@ -308,6 +309,8 @@ class NotebookDisplay:
             self._lines.append(f"{line.rstrip()}\n")
         else:
             self._nodes(event)
+        if isinstance(event, events.NodeRunning) and event.losses:
+            self._losses = event.losses
         if isinstance(event, events.RunEnded):
             self._over = True
             self._lines += [f"{text}\n" for text in ending(event.result)]
@@ -330,10 +333,11 @@ class NotebookDisplay:
             for node, (status, *rest) in self._nodes.rows.items()
         ]
         nodes, text = html.table((), rows), "".join(self._lines)
+        losses = html.loss_chart(self._losses)
         if self._ended is None:
-            return html.block(f"{self._name}: {self._state}", nodes, Markup("<pre>{}</pre>").format(text))
+            return html.block(f"{self._name}: {self._state}", nodes, losses, Markup("<pre>{}</pre>").format(text))
         folded = Markup("<details><summary>nodes</summary>{}</details>").format(nodes)
-        return f"{self._ended._repr_html_()}{folded}{html.details('all that fullpass run prints', text)}"
+        return f"{self._ended._repr_html_()}{losses}{folded}{html.details('all that fullpass run prints', text)}"
 
     def __repr__(self) -> str:
         rows = [f"{node}: {', '.join(filter(None, cells))}\n" for node, cells in self._nodes.rows.items()]

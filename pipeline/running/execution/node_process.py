@@ -73,6 +73,10 @@ class NodeProcess:
         """Returns the last progress report of the node."""
         return progress.read(self.scratch / f"{self.id}{_PROGRESS_SUFFIX}")
 
+    def read_losses(self) -> progress.Losses:
+        """Returns the losses of the models that the node trains, as far as it has noted them."""
+        return progress.read_losses(self.scratch / f"{self.id}{_PROGRESS_SUFFIX}")
+
 
 def start(
     node_id: str, work: Callable[[], NodeOutcome], *, log: Path, scratch: Path, gpus: bool = False

@@ -288,9 +288,8 @@ class _NodeScheduler:
             for process in node_process.wait_any(self.running, seconds):
                 self._collect_ended(process, interrupted=received.is_set())
             for process in self.running:
-                self.listener(
-                    events.NodeRunning(id=process.id, seconds=process.seconds, progress=process.read_progress())
-                )
+                known = {"progress": process.read_progress(), "losses": process.read_losses()}
+                self.listener(events.NodeRunning(id=process.id, seconds=process.seconds, **known))
 
     def _start_ready(self, received: StopSignals) -> bool:
         """Starts the nodes that are ready; returns whether any node is running."""

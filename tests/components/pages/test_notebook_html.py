@@ -35,10 +35,11 @@ class Reader(HTMLParser):
         html.block(WILD, html.facts([(WILD, WILD)])),
         html.table([WILD], [[WILD]]),
         html.details(WILD, WILD),
+        html.loss_chart({WILD: [0.5, float("nan"), 0.25]}),
         html.frame(pd.DataFrame({WILD: [WILD]})),
         html.block("title", WILD),
     ],
-    ids=["facts", "table", "details", "frame", "block"],
+    ids=["facts", "table", "details", "losses", "frame", "block"],
 )
 def test_text_of_the_data_is_never_markup(page):
     read = Reader(str(page))

@@ -56,6 +56,7 @@ def test_share_of_errors_mended_of_three_classes(random):
     strength = strength_of(column_of("c", told), Target("multiclass", y))
     # Half the rows are told, the other half guessed: 1/2 + 1/6 right, against 1/3 for always the same.
     assert strength.value == pytest.approx((2 / 3 - 1 / 3) / (2 / 3), abs=0.05)
+    assert strength.shown.endswith(f" (constant {np.unique(y, return_counts=True)[1].max() / ROWS:.2f})")
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
