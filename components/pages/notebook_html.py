@@ -101,7 +101,7 @@ def loss_chart(losses: Mapping[str, Sequence[float]]) -> Markup:
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y in known)
         width, weight = (1, "normal") if name.endswith("train") else (2.5, "bold")
         lines.append(line(points, color, width))
-        entries.append(entry(color, weight, name, metric_text(values[-1])))
+        entries.append(entry(color, weight, _clean(name), metric_text(values[-1])))
     text = Markup('<text x="{}" y="{}" fill="currentColor" font-size="11" text-anchor="{}">{}</text>').format
     axes = (
         text(_WIDE + 6, 10, "start", metric_text(high)),
