@@ -94,7 +94,7 @@ if (place) {
     }
     addTools(table);
     add(place, "p", "What is equal is left out. Metrics are of the eval rows of each run; on equal rows, with intervals:");
-    add(place, "pre", `fullpass compare ${all.join(" ")}${place.dataset.file}`);
+    add(place, "pre", `fullpass compare ${all.reverse().join(" ")}${place.dataset.file}`);
   };
 
   for (const row of place.previousElementSibling.querySelector("tbody").rows) {

@@ -122,6 +122,9 @@ def _print(found: list[Any], table: Callable[[], RenderableType], *, as_json: bo
 def compare(
     a: Annotated[str, Argument(metavar="A", help="A run's id, a version, `latest`, a folder, or a YAML.")],
     b: Annotated[str, Argument(metavar="B", help="The same, of any root.")],
+    more: Annotated[
+        list[str] | None, Argument(metavar="[C ...]", help="Others, each of which is compared with A too.")
+    ] = None,
     file: _Named = options.USUAL,
     data: Annotated[
         str | None, Option(metavar="ROWS", help="Labelled rows to measure both on, or a YAML that names them.")
@@ -130,14 +133,21 @@ def compare(
     as_json: options.Json = False,
     read_as: Mapping[str, Any] = AS_TRAINED,
 ) -> None:
-    """Compare two models: YAMLs, features and data, and metrics and slices on the same rows with paired intervals."""
+    """Compare two models: YAMLs, features and data, and metrics and slices on the same rows with paired intervals.
+
+    Of more models, compare settings and metrics of each with those of A.
+    """
     continue_in_fork()
     without_keras()
     from fullpass.pipeline.registry import compare as comparing
+    from fullpass.pipeline.registry import compare_several as several
 
     with noise_to(Path(os.devnull)), large_imports():
-        compared = comparing.compare_models(a, b, file, data, read_as)
-    _give(compared, comparing.shown, page, as_json=as_json)
+        pairs = [comparing.compare_models(a, other, file, data, read_as) for other in (b, *(more or ()))]
+    if more:
+        _give(several.Comparisons(tuple(pairs)), several.shown, page, as_json=as_json)
+    else:
+        _give(pairs[0], comparing.shown, page, as_json=as_json)
 
 
 @options.reads_rows

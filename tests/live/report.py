@@ -363,7 +363,7 @@ def test_checked_runs_stand_side_by_side_as_text(browser, tmp_path):
         browser.click(f"[type=checkbox][value='{number}']")
     cells = f"[...{beside}.querySelectorAll('tr')].map((row) => [...row.cells].map((cell) => cell.textContent))"
     assert browser.evaluate(cells) == [["", "0", "2"], ["auc", "0.0", "0.2"], [HOSTILE, f"{HOSTILE}0", f"{HOSTILE}2"]]
-    assert browser.evaluate(f"{beside}.querySelector('pre').textContent") == f"fullpass compare 0 2 --file '{HOSTILE}'"
+    assert browser.evaluate(f"{beside}.querySelector('pre').textContent") == f"fullpass compare 2 0 --file '{HOSTILE}'"
     browser.click("[type=checkbox][value='2']")
     assert browser.evaluate(f"{beside}.textContent") == ""
 

@@ -23,6 +23,8 @@ from fullpass.pipeline.registry.compare import (
     compared_metrics,
     shown,
 )
+from fullpass.pipeline.registry.compare_several import Comparisons
+from fullpass.pipeline.registry.compare_several import shown as shown_several
 from fullpass.pipeline.registry.compared_model import ComparedModel
 from fullpass.pipeline.registry.score_models import paired
 from tests import warm_process
@@ -138,6 +140,21 @@ def test_quantiles_of_other_levels_are_not_ranked():
         **dict.fromkeys(["coverage[0.9]", "mae"], "equal"),
     }
     assert set(words(wide, wide).values()) == {"equal"}
+
+
+def test_more_models_stand_beside_the_first_one(comparison, folder):
+    """The model good is better; one that reads other rows is named, with the reason."""
+    gone = replace(comparison, models=(comparison.models[0],) * 2, metrics=(), reason="<b>no rows</b>", changes=())
+    found = Comparisons((comparison, gone))
+    headings, rows = found.table
+    assert headings == ("model", "rows", "metric", "first", "value", "difference", "")
+    assert [(row[2], row[-1]) for row in rows[:3]] == [(m.metric, "better") for m in comparison.metrics]
+    assert rows[3] == (str(folder / "fair"), "not measured: <b>no rows</b>", *[""] * 5)
+    assert [row[1:] for row in found.changes[1]] == [("features.good", "", "number"), ("features.fair", "number", "")]
+    assert "&lt;b&gt;no rows" in found.page and len(found.record()["pairs"]) == 2
+    console = Console(width=200, record=True)
+    console.print(shown_several(found))
+    assert "2 models beside the first one" in console.export_text()
 
 
 def test_the_verdict_says_who_is_better_by_a_positive_number():
