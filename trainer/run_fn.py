@@ -80,8 +80,8 @@ def run_fn(fn_args: "FnArgs") -> None:
     checkpoints = _checkpoint_folder(inputs, data, base)
     logs = inputs.model_run_dir if chief else tempfile.mkdtemp()
     curves = CurveWriter(logs)
-    told = {"report": report, "on_epoch": curves.write, "on_any_epoch": LossCurves().add}
-    options = RunOptions(base=base, checkpoints=checkpoints, logs=logs, **told)
+    losses = LossCurves()
+    options = RunOptions(report, curves.write, losses.add, base=base, checkpoints=checkpoints, logs=logs)
     trained = train(data, inputs.spec, strategy, options)
     curves.close()
     spec = inputs.spec

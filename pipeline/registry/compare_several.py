@@ -41,8 +41,8 @@ class Comparisons(ShownPage):
     @property
     def changes(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """The same of the settings of the YAMLs that differ from those of the first one."""
-        rows = [(pair.models[1].name, one.path, *one.texts) for pair in self.pairs for one in pair.changes]
-        return ("model", "path", "first", "value"), rows
+        changes = ((pair.models[1].name, one) for pair in self.pairs for one in pair.changes)
+        return ("model", "path", "first", "value"), [(name, one.path, *one.texts) for name, one in changes]
 
     @property
     def notes(self) -> tuple[str, ...]:

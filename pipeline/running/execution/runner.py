@@ -288,8 +288,9 @@ class _NodeScheduler:
             for process in node_process.wait_any(self.running, seconds):
                 self._collect_ended(process, interrupted=received.is_set())
             for process in self.running:
-                known = {"progress": process.read_progress(), "losses": process.read_losses()}
-                self.listener(events.NodeRunning(id=process.id, seconds=process.seconds, **known))
+                progress, losses = process.read_progress(), process.read_losses()
+                event = events.NodeRunning(id=process.id, seconds=process.seconds, progress=progress, losses=losses)
+                self.listener(event)
 
     def _start_ready(self, received: StopSignals) -> bool:
         """Starts the nodes that are ready; returns whether any node is running."""
