@@ -61,6 +61,18 @@ def test_bulk_inferrer_predicts_every_eval_row(owner):
     assert all(log.predict_log.response.outputs for log in logs)
 
 
+def test_the_command_line_of_tfx_runs_them_as_one_run(owner, tmp_path):
+    env = {"HOME": str(tmp_path), "FULLPASS_CONFIG": str(owner.config)}
+    where = "import fullpass.pipeline.local as local; print(local.__file__)"  # as docs/running.md says
+    file = run_command("python", "-c", where, fresh=True).stdout.strip()
+    listed = len(owner.say("runs", "pipeline.yaml"))
+    for command, more in (("pipeline", f"--pipeline_path={file}"), ("run", "--pipeline_name=own-nodes")):
+        done = run_command("tfx", command, "create", "--engine=local", more, cwd=owner.folder, env=env, fresh=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert len(owner.say("runs", "pipeline.yaml")) == listed + (command == "run")
+    assert {"FairnessCheck", "BulkInferrer", "Checksums"} <= owner.summary()["nodes"].keys()
+
+
 def test_a_runner_of_tfx_gives_the_same_metrics(owner):
     """The runner trains anew in a root of its own."""
     (owner.folder / "by_tfx.py").write_text(BY_TFX)
