@@ -74,7 +74,7 @@ class Settings:
     @property
     def flat(self) -> dict[str, str]:
         """The settings as they are written, by path: each value as YAML on one line."""
-        return dict(_leaves((), self.written))
+        return dict(_leaves((), self.written)) if self.written else {}
 
 
 def differences(old: Settings, new: Settings) -> tuple[Change, ...]:

@@ -96,6 +96,8 @@ def test_a_root_of_thousands_of_runs_has_a_page_of_the_newest(loaded, root):
     page = write_root_page(root, "taxi", loaded.folder / "serving").read_text()
     assert time.monotonic() - began < 5
     assert len({*re.findall(r"20250101-\d{6}", page)}) == 98 and "fullpass runs --last 1000" in page
+    beside = json.loads(Elements(page).scripts[1][1])
+    assert len(beside) == 100 and "" not in beside[-1]["facts"], "the settings of a run without logs are not known"
     assert not [file for file in os.listdir(root) if file.endswith(".part")]
 
 
