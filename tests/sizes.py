@@ -79,7 +79,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     ),
     "record of a run": (760, ("pipeline/record/",)),
     "shared by the nodes": (140, ("components/",)),
-    "Python API": (700, ("pipeline/api/",)),
+    "Python API": (717, ("pipeline/api/",)),
     "CLI, root": (745, ("pipeline/", "fullpass/__")),
     "ground floor": (740, ("fullpass/base/",)),
     "secrets": (100, ("fullpass/base/redact", "fullpass/base/secret_formats")),

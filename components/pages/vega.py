@@ -85,29 +85,34 @@ _MOST_ROWS = 200
 """Rows of the table of values that a page without scripts shows."""
 
 
-def chart(spec: Mapping[str, Any], *, label: str) -> Markup:
+class Chart(Markup):
+    """A chart of a page. JupyterLab and VS Code draw it by their own Vega if it is the result of a cell."""
+
+    spec: Mapping[str, Any]
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
+        address = f"https://vega.github.io/schema/vega-lite/v{NATIVE}.json"
+        width = {"width": 400} if self.spec.get("width") == "container" else {}
+        shown = {"$schema": address, "config": THEME, **_clean(self.spec), **width}
+        return {"application/vnd.vegalite.v5+json": shown, "text/plain": self.spec["description"]}
+
+
+def chart(spec: Mapping[str, Any], *, label: str) -> Chart:
     """Returns a chart with its label above, and its values as a table for readers without scripts or without sight.
 
     Args:
         spec: A Vega-Lite specification as JSON data; the rows of its table are `spec["data"]["values"]`, flat mappings.
-            Its look comes from `THEME`. Give it a `width` of "container" to fill the column of the page,
-            and names a `height` of `BAR` for each, since Vega-Lite says that it drops a height by steps.
+            Its look comes from `THEME`. A `width` of "container" fills the column of the page. Names on an axis need a
+            `height`, of `BAR` each: Vega-Lite warns of one by steps.
     """
     title = Markup("<figcaption>{}</figcaption>").format(label)
     table = Markup("<details><summary>values</summary>{}</details>").format(_table(spec["data"]["values"]))
     return _figure(spec, label, title, table)
 
 
-def small_chart(spec: Mapping[str, Any], *, label: str) -> Markup:
+def small_chart(spec: Mapping[str, Any], *, label: str) -> Chart:
     """Returns a chart inside a table or a line of text, whose words stand beside it."""
     return _figure(spec, label, Markup(""), Markup(""))
-
-
-def native(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the specification with its theme, by MIME type, as a notebook draws it by its own Vega."""
-    address = f"https://vega.github.io/schema/vega-lite/v{NATIVE}.json"
-    width = {"width": 400} if spec.get("width") == "container" else {}
-    return {"application/vnd.vegalite.v5+json": {"$schema": address, "config": THEME, **_clean(spec), **width}}
 
 
 def colors(names: Sequence[str], among: Sequence[str] = ()) -> dict[str, list[str]]:
@@ -157,9 +162,13 @@ def _packed() -> bytes:
     return made
 
 
-def _figure(spec: Mapping[str, Any], label: str, above: Markup, below: Markup) -> Markup:
-    data = Markup('<script type="application/json">{}</script>').format(script_json({"description": label, **spec}))
-    return Markup('<figure class="chart" aria-label="{}">{}<div></div>{}{}</figure>').format(label, above, data, below)
+def _figure(spec: Mapping[str, Any], label: str, above: Markup, below: Markup) -> Chart:
+    whole = {"description": label, **spec}
+    data = Markup('<script type="application/json">{}</script>').format(script_json(whole))
+    figure = Markup('<figure class="chart" aria-label="{}">{}<div></div>{}{}</figure>')
+    drawn = Chart(figure.format(label, above, data, below))
+    drawn.spec = whole
+    return drawn
 
 
 def script_json(value: Any) -> Markup:

@@ -261,7 +261,7 @@ def _costs(models: Sequence[str], points: Sequence[Mapping[str, Any]], start: Ma
         {"filter": "datum.cost == datum.least"},
         {"joinaggregate": [{"op": "min", "field": "threshold", "as": "first"}], "groupby": ["series"]},
         {"filter": "datum.threshold == datum.first"},
-        {"calculate": "'least at ' + format(datum.threshold, '.3~f')", "as": "words"},
+        {"calculate": "datum.series + ': least at ' + datum.threshold", "as": "words"},
     ]
     layers = [
         {"mark": "line", "encoding": {"x": x, "y": y, "color": color}},
@@ -270,11 +270,14 @@ def _costs(models: Sequence[str], points: Sequence[Mapping[str, Any]], start: Ma
             "mark": {"type": "point", "size": 90},
             "encoding": {"x": x, "y": y, "color": color, "tooltip": told},
         },
-        {
-            "transform": cheapest,
-            "mark": {"type": "text", "dy": 12, "baseline": "top"},
-            "encoding": {"x": x, "y": y, "text": name("words")},
-        },
+        *(
+            {
+                "transform": [*cheapest, {"filter": {"field": "series", "equal": model}}],
+                "mark": {"type": "text", "dy": 10 + 14 * place, "baseline": "top"},
+                "encoding": {"x": x, "y": y, "text": name("words")},
+            }
+            for place, model in enumerate(models)
+        ),
     ]
     spec = {
         "data": {"values": rows},

@@ -23,6 +23,7 @@ from fullpass.pipeline.startup import large_imports, noise_to, set_notebook_envi
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fullpass.components.pages.vega import Chart
     from fullpass.components.predict.explanation import Explanation
     from fullpass.pipeline.registry.compare import Comparison
     from fullpass.pipeline.registry.evaluate import Evaluation
@@ -224,6 +225,11 @@ class Run:
     def confusion(self) -> "pd.DataFrame":
         """The confusion matrix of the eval split, actual classes in rows and predicted ones in columns, by weight."""
         return tables.confusion(self.facts.get("evaluation"))
+
+    @property
+    def charts(self) -> "dict[str, Chart]":
+        """The charts of training and evaluation in the report, by their labels; a notebook draws each by itself."""
+        return tables.charts(self.facts.get("evaluation"), self.facts.get("model_run"))
 
     @property
     def curves(self) -> "pd.DataFrame":

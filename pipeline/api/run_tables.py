@@ -12,11 +12,14 @@ from fullpass.base.files import read_bytes
 from fullpass.components.evaluation.confidence import half_width
 from fullpass.components.evaluation.measure import class_results, measured_metrics, score_curves
 from fullpass.components.evaluation.measure.measured_metrics import MeasuredRows
+from fullpass.components.evaluation.shown.shown_files import read_regression_errors
 from fullpass.trainer.export.run_provenance import TRAINING_FILE
 from fullpass.trainer.insight import leaderboard as board
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from fullpass.components.pages.vega import Chart
 
 _MEASURED = ("value", "low", "high", "last_blessed")
 _CURVES = ("roc", "precision_recall", "calibration")
@@ -90,6 +93,24 @@ def curves(evaluation: str | None) -> "pd.DataFrame":
         for x, y, error in zip(curve["x"], curve["y"], curve["error"], strict=True)
     ]
     return _frame(rows, ("curve", "x", "y", "low", "high"), index=False)
+
+
+def charts(evaluation: str | None, model_run: str | None) -> "dict[str, Chart]":
+    """Returns the charts of training and evaluation by their labels."""
+    from fullpass.components.pages.vega import Chart
+    from fullpass.components.report.classes import classes_section, curve_charts
+    from fullpass.components.report.regression import errors_section
+    from fullpass.components.report.training import training_charts
+
+    training = _training(model_run)
+    found = list(training_charts(training)) if training else []
+    if evaluation:
+        classes = class_results.read_class_results(evaluation)
+        of_classes, errors = classes_section(classes, 0), errors_section(read_regression_errors(evaluation))
+        found += curve_charts(score_curves.read_curves(evaluation), classes=classes)
+        found += (*of_classes.matrices, *of_classes.charts) if of_classes else ()
+        found += errors.charts if errors else ()
+    return {one.spec["description"]: one for one in found if isinstance(one, Chart)}
 
 
 def _frame(rows: Iterable[Sequence[Any]], columns: Sequence[str], *, index: bool = True) -> "pd.DataFrame":

@@ -79,6 +79,19 @@ class Page:
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._receive())
 
+    def draw_charts(self) -> None:
+        """Draws all charts of the page that are not drawn yet.
+
+        Raises:
+            RuntimeError: A chart is not drawn within a minute.
+        """
+        self.evaluate("dispatchEvent(new Event('beforeprint'))")
+        deadline = time.monotonic() + _SECONDS
+        while self.evaluate("!!document.querySelector('figure.chart > div:empty')"):
+            if time.monotonic() > deadline:
+                raise RuntimeError("A chart is not drawn.")
+            time.sleep(0.05)
+
     def evaluate(self, expression: str) -> Any:
         """Returns the value of a JavaScript expression on the page."""
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True)

@@ -123,6 +123,7 @@ def draw_page(page: Page, file: Path, path: Path, *, height: int, folder: Path, 
     """Draws the top of a page, in which another name is shown for the folder of the run."""
     file.write_text(file.read_text(encoding="utf-8").replace(str(folder), shown), encoding="utf-8")
     page.show(file.as_uri(), width=1000)
+    page.draw_charts()
     page.screenshot(path, height=height)
 
 
@@ -152,12 +153,14 @@ def main() -> None:
         draw_terminal(page, lines, "fullpass run pipeline.yaml", FOLDER / "run.png")
 
         report = next(Path(folder).glob("runs/taxi/Report/report/*/report.html"))
-        draw_page(page, report, FOLDER / "report.png", height=1000, folder=Path(folder))
+        draw_page(page, report, FOLDER / "report.png", height=1500, folder=Path(folder))
         page.show(report.as_uri(), width=390, phone=True, dark=True)
+        page.draw_charts()
         page.screenshot(FOLDER / "report-phone.png", height=1000)
 
         other = yaml.with_name("without_company.yaml")
         text = yaml.read_text(encoding="utf-8").replace("name: taxi", "name: without-company", 1)
+        text = text.replace("to: serving", "to: others")
         kept = [line for line in text.splitlines(keepends=True) if "company:" not in line and "company_" not in line]
         other.write_text("".join(kept), encoding="utf-8")
         subprocess.run([*fullpass, "run", str(other)], check=True)

@@ -244,8 +244,7 @@ def show(browser: Page, url: str, **options) -> None:
     """Shows a page with all of its details open and all of its charts drawn."""
     browser.show(url, **options)
     browser.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    browser.evaluate("dispatchEvent(new Event('beforeprint'))")
-    until(browser, "!document.querySelector('figure.chart > div:empty')")
+    browser.draw_charts()
     browser.evaluate("1")  # events that came meanwhile
 
 

@@ -87,8 +87,9 @@ def test_values_that_are_not_finite_are_null_and_empty():
 
 
 def test_a_notebook_gets_the_same_specification_with_its_theme():
-    [(mime, made)] = vega.native({**SPEC, "width": "container"}).items()
-    assert (mime, made["width"], made["config"]) == ("application/vnd.vegalite.v5+json", 400, vega.THEME)
+    shown = vega.chart({**SPEC, "width": "container"}, label="one")._repr_mimebundle_(include=None)
+    made = shown.pop("application/vnd.vegalite.v5+json")
+    assert (shown, made["width"], made["config"]) == ({"text/plain": "one"}, 400, vega.THEME)
     assert made["encoding"] == SPEC["encoding"] and made["$schema"].endswith("/vega-lite/v5.21.json")
 
 

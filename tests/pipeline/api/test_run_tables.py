@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fullpass.base.json_text import to_json_text
-from fullpass.components.evaluation.measure.class_results import Cell, ClassResults
+from fullpass.components.evaluation.measure.class_results import Cell, ClassResults, OfClass
 from fullpass.components.evaluation.measure.measured_metrics import MeasuredRows, measured_json
 from fullpass.pipeline.api import run_tables as tables
 from fullpass.pipeline.api.run import Metrics
@@ -30,7 +30,9 @@ def evaluation(tmp_path) -> str:
     (tmp_path / "curves.json").write_text(json.dumps([curves, None]))
     pairs = {("yes", "yes"): 5, ("yes", "no"): 2, ("no", "yes"): 1, ("no", "no"): 7}
     cells = tuple(Cell(*pair, weight, 0.5, math.nan) for pair, weight in pairs.items())
-    (tmp_path / "classes.json").write_text(to_json_text([ClassResults((), 2, cells), None]))
+    (tmp_path / "classes.json").write_text(
+        to_json_text([ClassResults((OfClass("yes", 7.0, {}), OfClass("no", 8.0, {})), 2, cells), None])
+    )
     return str(tmp_path)
 
 
@@ -78,6 +80,16 @@ def test_training(tmp_path):
     assert tables.leaderboard({"training": None, "trials": None}).empty
     importance = tables.importance(str(tmp_path))
     assert importance.loc["fare"].to_dict() == {"importance": 0.25, "low": 0.125, "high": 0.375}
+
+
+def test_charts_are_those_of_the_report_and_notebooks_draw_them(evaluation, tmp_path):
+    recorded = {"history": {"loss": [0.5]}, "seconds": {"train": 2.0}, "step_ms": 4.0, "input_wait": 0.5}
+    (tmp_path / "training.json").write_text(json.dumps(recorded))
+    found = tables.charts(evaluation, str(tmp_path))
+    assert list(found)[::3] == ["Loss by epoch", "ROC curve", "Confusion matrix, new model"] and len(found) == 7
+    shown = found["Loss by epoch"]._repr_mimebundle_()["application/vnd.vegalite.v5+json"]
+    assert shown["data"]["values"] == [{"epoch": 1, "loss": 0.5, "series": "loss"}]
+    assert tables.charts(None, None) == tables.charts("/no/such/folder", "/no/such/folder") == {}
 
 
 @pytest.mark.parametrize("folder", [None, "/no/such/folder"])
