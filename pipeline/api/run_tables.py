@@ -13,13 +13,15 @@ from fullpass.components.evaluation.confidence import half_width
 from fullpass.components.evaluation.measure import class_results, measured_metrics, score_curves
 from fullpass.components.evaluation.measure.measured_metrics import MeasuredRows
 from fullpass.components.evaluation.shown.shown_files import read_regression_errors
+from fullpass.components.pages.vega import Chart
+from fullpass.components.report.classes import classes_section, curve_charts
+from fullpass.components.report.regression import errors_section
+from fullpass.components.report.training import training_charts
 from fullpass.trainer.export.run_provenance import TRAINING_FILE
 from fullpass.trainer.insight import leaderboard as board
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from fullpass.components.pages.vega import Chart
 
 _MEASURED = ("value", "low", "high", "last_blessed")
 _CURVES = ("roc", "precision_recall", "calibration")
@@ -95,13 +97,8 @@ def curves(evaluation: str | None) -> "pd.DataFrame":
     return _frame(rows, ("curve", "x", "y", "low", "high"), index=False)
 
 
-def charts(evaluation: str | None, model_run: str | None) -> "dict[str, Chart]":
+def charts(evaluation: str | None, model_run: str | None) -> dict[str, Chart]:
     """Returns the charts of training and evaluation by their labels."""
-    from fullpass.components.pages.vega import Chart
-    from fullpass.components.report.classes import classes_section, curve_charts
-    from fullpass.components.report.regression import errors_section
-    from fullpass.components.report.training import training_charts
-
     training = _training(model_run)
     found = list(training_charts(training)) if training else []
     if evaluation:
