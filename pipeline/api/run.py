@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from fullpass.base.errors import UserError
 from fullpass.components.pages import notebook_html as html
+from fullpass.components.pages.vega import Chart
 from fullpass.components.push.pushed_version import pushed_version
 from fullpass.pipeline.api import run_tables as tables
 from fullpass.pipeline.api.frames import Rows
@@ -23,7 +24,6 @@ from fullpass.pipeline.startup import large_imports, noise_to, set_notebook_envi
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fullpass.components.pages.vega import Chart
     from fullpass.components.predict.explanation import Explanation
     from fullpass.pipeline.registry.compare import Comparison
     from fullpass.pipeline.registry.evaluate import Evaluation
@@ -227,7 +227,7 @@ class Run:
         return tables.confusion(self.facts.get("evaluation"))
 
     @property
-    def charts(self) -> "dict[str, Chart]":
+    def charts(self) -> dict[str, Chart]:
         """The charts of training and evaluation in the report, by their labels; a notebook draws each by itself."""
         return tables.charts(self.facts.get("evaluation"), self.facts.get("model_run"))
 
