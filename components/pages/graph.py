@@ -44,7 +44,7 @@ class GraphNode:
 
 
 def critical_path(nodes: Sequence[GraphNode]) -> tuple[str, ...]:
-    """Returns the nodes, each of which waits for the one before, that take longest together.
+    """Returns the nodes, each of which waits for the one before, that take longest together; as few as possible.
 
     Example:
         >>> made = [GraphNode("a", "", "", "", 2.0, ()), GraphNode("b", "", "", "", 1.0, ())]
@@ -52,10 +52,15 @@ def critical_path(nodes: Sequence[GraphNode]) -> tuple[str, ...]:
         ('a', 'c')
     """
     longest: dict[str, tuple[float, tuple[str, ...]]] = {}
+    nothing: tuple[float, tuple[str, ...]] = (0.0, ())
+
+    def rank(way: tuple[float, tuple[str, ...]]) -> tuple[float, int]:
+        return way[0], -len(way[1])
+
     for node in nodes:
-        seconds, path = max((longest[other] for other in node.after), default=(0.0, ()))
+        seconds, path = max([nothing, *(longest[other] for other in node.after)], key=rank)
         longest[node.id] = (seconds + node.seconds, (*path, node.id))
-    return max(longest.values(), default=(0.0, ()))[1]
+    return max(longest.values(), default=nothing, key=rank)[1]
 
 
 def graph(nodes: Sequence[GraphNode], marked: Sequence[str]) -> Markup:

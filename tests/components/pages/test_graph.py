@@ -36,6 +36,7 @@ def test_the_longest_way_is_the_longest_of_all_ways(nodes):
     seconds = {node.id: node.seconds for node in nodes}
     found = critical_path(nodes)
     assert found in {way[i:] for way in ways(nodes) for i in range(len(way))} | {*ways(nodes)}
+    assert all(seconds[end] for end in {found[0], found[-1]}) or len(found) == 1, "no node that took no time begins it"
     assert sum(map(seconds.get, found)) == max(sum(map(seconds.get, way)) for way in ways(nodes))
 
 
