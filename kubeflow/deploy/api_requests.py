@@ -123,7 +123,7 @@ class Cluster:
     def log(self, run_id: str, pod: str) -> str:
         """Returns the end of the log of a pod of a run; the answer of an API that finds none is its error as JSON.
 
-        It is empty if an API server may not read it: a single-user one before 2.17 answers so for every pod.
+        It is empty if an API server may not read it: a single-user one of 2.4 to 2.14 answers so for every pod.
 
         Raises:
             UserError: Neither the API nor the server of Kubeflow's page has the log, or they do not answer.

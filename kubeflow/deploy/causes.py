@@ -34,8 +34,8 @@ _KILLED = {
 """What Argo's message, or the last line of the launcher, whose child got SIGKILL, contains -> what it means."""
 
 _PAGE_READS_LOGS = "Kubeflow's page (service ml-pipeline-ui) reads logs by itself: give its address as --host"
-"""Because the API server of a single-user installation looks for pods in a namespace without a name; from 2.17 on it
-says so, before that its answer is empty."""
+"""Because the API server of a single-user installation looks for pods in a namespace without a name: 2.17.0 says
+so, and the answer of 2.4.1, 2.5.0 and 2.14.4 is empty."""
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from fullpass.kubeflow.deploy.submit import RunSettings, end_state, start, wait
 from tests.kubeflow.deploy.replay import RELEASES, Recording
 
 TASKS = [
-    "find-inputs", "ingest-and-schema", "statistics-gen-to-span-comparison", "transform", "data-gate-and-trainer",
-    "evaluator-to-report",
+    "nodes", "find-inputs", "last-blessed-model", "ingest-and-schema", "statistics-gen-to-span-comparison", "transform",
+    "data-gate-and-trainer", "evaluator-to-report",
 ]  # fmt: skip
 SETTINGS = RunSettings("taxi")
 
@@ -50,6 +50,17 @@ def test_the_cause_of_a_failure_is_the_sentence_of_its_node(release, taxi):
     _, [cause, *more], end = waited(Recording(release, "bad-data"), taxi)
     assert end == "FAILED" and not more
     assert cause.startswith("Ingest: ") and "/pipeline/bad.csv, row 122: 'ten" in cause
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_without_the_older_api_the_failed_pod_is_found_by_the_task_details(release, taxi):
+    recording = Recording(release, "bad-data")
+    recording.left = [one for one in recording.left if "/v1beta1/" not in one["request"]]
+    log = next(
+        one for one in recording.left if one["request"].endswith("/log")
+    )  # asked for by its name in the Workflow
+    log["answer"] = 'fullpass-failure: "Ingest: 9 of 9 rows"\n'
+    assert waited(recording, taxi)[1] == ["Ingest: 9 of 9 rows"]
 
 
 @pytest.mark.parametrize("release", RELEASES)
