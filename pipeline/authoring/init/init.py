@@ -22,6 +22,7 @@ from fullpass.pipeline.authoring.data_check.data_check import check_sample
 from fullpass.pipeline.authoring.defaults import SAMPLE_ROWS, SEARCH_SECONDS
 from fullpass.pipeline.authoring.init.combine_columns import combine_columns, propose_sequences
 from fullpass.pipeline.authoring.init.propose_features import weighted_pairs
+from fullpass.pipeline.authoring.init.propose_forecast import propose_forecast
 from fullpass.pipeline.authoring.init.propose_joins import propose_joins, with_column
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, choose_label, named_columns
 from fullpass.pipeline.authoring.init.propose_model import propose_evaluation, propose_model
@@ -137,6 +138,7 @@ def init(
         data=_data_lines(own, chosen, of_rows, bad_rows),
         splits=other_splits(own, has_epoch=any(c.has_trend for c in selection.features)),
         label=YamlLine("label", dict(chosen.guess.settings), chosen.guess.why),
+        forecast=propose_forecast(own, chosen),
         features=[*(found.replaced.get(line.name, line) for line in lines), *found.features],
         left_out=[*(with_column(line, joined) for line in selection.left_out), *joins.left_out],
         sequences=sequences,
@@ -263,6 +265,9 @@ def _summary(
         f"{output}: {counts}, from {profile.sample.rows:,} rows looked at",
         f"label: {chosen.column.name} ({chosen.guess.task}; {chosen.guess.why})",
     ]
+    if draft.forecast is not None:
+        ahead = draft.forecast.value["forecast"]["ahead"]
+        lines.append(f"series: to forecast {chosen.column.name} {ahead} ahead, see the second line `label` of the file")
     if profile.sample.malformed:
         lines.append(f"bad rows: {profile.sample.bad_share:.2%} of rows cannot be read; a run sets them aside")
     if "missing_in" in profile.found.settings:

@@ -36,6 +36,7 @@ class Draft:
     Attributes:
         left_out: Omitted columns, with the feature that each could be, or None.
         unread: Derived columns of omitted features.
+        forecast: The label as a later value, as a comment.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Draft:
     rest: Sequence[YamlLine]
     joins: Sequence[YamlLine] = ()
     unread: Sequence[YamlLine] = ()
+    forecast: YamlLine | None = None
 
 
 def yaml_of(draft: Draft) -> str:
@@ -94,6 +96,7 @@ def _lines(draft: Draft) -> Iterator[str]:
     yield from _block(draft.splits, "  ", mark="# ")
     yield ""
     yield from _block([draft.label], "")
+    yield from _block([draft.forecast] if draft.forecast else [], "", mark="# ")
     yield ""
     yield "features:"
     yield from _block(draft.features, "  ")

@@ -1,0 +1,88 @@
+"""`fullpass init`: proposes a forecast where the rows are a series, one per entity and time step."""
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fullpass.pipeline.authoring.init.propose_label import ChosenLabel
+from fullpass.pipeline.authoring.init.yaml_text import YamlLine
+from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile
+from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
+from fullpass.preprocessing.dates.read_dates import read_dates
+
+_FEWEST_STEPS = 20
+"""Rows of an entity, on average: fewer are no series to learn from."""
+_MOSTLY = 0.9
+"""Share of the steps of one length; days may be left out."""
+_MOST_KEYS = 6
+"""Columns that are looked at as keys, those with the fewest values, alone and in pairs."""
+_HOUR, _DAY = 3600, 86_400
+_SEASONS = {_HOUR: "24h", _DAY: "7d"}
+"""Length of a step, in seconds -> the season that such series usually have."""
+
+
+def propose_forecast(profile: SourceProfile, chosen: ChosenLabel) -> YamlLine | None:
+    """Returns the label as a value one step later; None if the rows are no series with whole hours between its steps.
+
+    Only a source that was seen as a whole can be judged, and only a label that is a column.
+    """
+    if not profile.sample.whole or chosen.derive is not None:
+        return None
+    for dated in (column for column in profile.columns if column.dates is not None):
+        moments = _moments(profile, dated)
+        for names in _keys(profile, chosen):
+            step = _step(_codes(profile, names), moments)
+            if step is None:
+                continue
+            ahead = f"{step // _DAY}d" if step % _DAY == 0 else f"{step // _HOUR}h"
+            forecast: dict[str, Any] = {"ahead": ahead, **({"season": _SEASONS[step]} if step in _SEASONS else {})}
+            forecast |= {"entity": names[0] if len(names) == 1 else list(names), "at": dated.name}
+            forecast |= {"format": dated.dates.format} if dated.dates and dated.dates.format != "iso" else {}
+            per = " and ".join((*names, ahead))
+            why = f"instead, a forecast: one row per {per}; with the split by time (docs/forecasts.md)"
+            return YamlLine("label", {**chosen.guess.settings, "forecast": forecast}, why)
+    return None
+
+
+def _keys(profile: SourceProfile, chosen: ChosenLabel) -> Iterator[tuple[str, ...]]:
+    """Yields columns that may tell entities apart, alone and in pairs."""
+    fitting = [c for c in profile.columns if c.kind in ("category", "number", "boolean") and c.values.present]
+    whole = [c for c in fitting if c.numbers is None or c.numbers.whole]
+    others = sorted((c for c in whole if c.name != chosen.column.name), key=lambda c: c.values.distinct)
+    names = [column.name for column in others if column.values.missing_share == 0][:_MOST_KEYS]
+    yield from ((name,) for name in names)
+    yield from combinations(names, 2)
+
+
+def _moments(profile: SourceProfile, dated: ColumnProfile) -> np.ndarray:
+    """Returns the time of each row seen, in seconds since 1970, float64 [seen]; NaN for none."""
+    assert dated.dates is not None  # noqa: S101
+    encoded = profile.sample.seen_columns[dated.name].dictionary_encode()
+    seconds = read_dates(encoded.dictionary.cast(pa.string()), dated.dates.format).seconds
+    return np.append(seconds, np.nan)[encoded.indices.fill_null(len(seconds)).to_numpy()]
+
+
+def _codes(profile: SourceProfile, names: tuple[str, ...]) -> np.ndarray:
+    """Returns the entity of each row seen, int64 [seen]."""
+    codes = np.zeros(profile.sample.seen, np.int64)
+    for name in names:
+        encoded = profile.sample.seen_columns[name].dictionary_encode()
+        own = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy()
+        codes = codes * (len(encoded.dictionary) + 1) + own
+    return codes
+
+
+def _step(entities: np.ndarray, moments: np.ndarray) -> int | None:
+    """Returns the usual step between the rows of an entity, in seconds; None if they are no series."""
+    known = ~np.isnan(moments)
+    entities, moments = entities[known], moments[known]
+    order = np.lexsort((moments, entities))
+    steps = np.diff(moments[order])[np.diff(entities[order]) == 0]
+    if len(steps) < (1 - 1 / _FEWEST_STEPS) * len(entities) or not len(steps) or steps.min() <= 0:
+        return None
+    lengths, counts = np.unique(steps, return_counts=True)
+    usual = float(lengths[counts.argmax()])
+    return int(usual) if counts.max() >= _MOSTLY * len(steps) and usual % _HOUR == 0 else None
