@@ -19,6 +19,7 @@ from fullpass.components.pages.graph import GraphNode, critical_path, graph
 from fullpass.components.pages.render import render_page
 from fullpass.components.report.classes import classes_section, curve_charts
 from fullpass.components.report.component import render
+from fullpass.components.report.config import CardFacts
 from fullpass.components.report.dependence import dependence_section
 from fullpass.components.report.model_card import model_card, to_html
 from fullpass.components.report.regression import errors_section
@@ -225,7 +226,7 @@ HOSTILE_PAGES = {
     "a root": root_page,
     "a comparison": comparison,
     "a watch": watch,
-    "a model card": lambda: to_html(HOSTILE, model_card(run(blessed=True), {})),
+    "a model card": lambda: to_html(HOSTILE, model_card(run(blessed=True), {}, CardFacts())),
 }
 """Pages whose texts all contain markup."""
 
