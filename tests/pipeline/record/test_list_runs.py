@@ -107,10 +107,10 @@ def test_the_command_prints_what_the_runs_tried(root: Path, edited, capsys):
     file = edited()
     app(["runs", str(file), "--root", str(root), "--leaderboard"], standalone_mode=False)
     assert "tried one model each" in capsys.readouterr().out
-    write(root, replace(FIRST, run_id="20260105-030000-000000", training=TRIED))
+    write(root, replace(FIRST, run_id="20260106-030000-000000", training=TRIED))
     app(["runs", str(file), "--root", str(root), "--leaderboard", "--json"], standalone_mode=False)
     rows = json.loads(capsys.readouterr().out)
-    assert [(row["run"][:8], row["model"], row["eval_auc"]) for row in rows][0] == ("20260105", "blend", 0.9)
+    assert [(row["run"][:8], row["model"], row["eval_auc"]) for row in rows][0] == ("20260106", "blend", 0.9)
     app(["runs", str(file), "--root", str(root), "--leaderboard"], standalone_mode=False)
     assert "wide_deep" in capsys.readouterr().out
 
