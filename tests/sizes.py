@@ -20,7 +20,7 @@ COMMITS = 100
 CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "init": (1_715, ("pipeline/authoring/init/", "pipeline/authoring/derived_columns")),
     "profile of data": (2_365, ("pipeline/authoring/profile/",)),
-    "page of the data": (470, ("pipeline/authoring/data_page/",)),
+    "page of the data": (472, ("pipeline/authoring/data_page/",)),
     "check --data": (750, ("pipeline/authoring/data_check/",)),
     "rules of check": (1_290, ("pipeline/authoring/checks/",)),
     "YAML, messages, schema, reference": (

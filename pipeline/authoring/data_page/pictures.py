@@ -187,7 +187,8 @@ def _of_values(
 ) -> dict[str, Any]:
     """Returns bars that stand in the order of the values, or lie below each other with the names of the values."""
     along, up = ("x", "y") if is_ordered else ("y", "x")
-    axis = {"labelAngle": 0, "labelOverlap": True, "labelSeparation": 4} if is_ordered else {"labelLimit": 130}
+    narrow = {"labelAngle": 0, "labelOverlap": True, "labelSeparation": 4}
+    axis = narrow if is_ordered else {"labelLimit": 130, "labelOverlap": False}
     values = {"field": "value", "type": "nominal", "sort": None, "title": None, "axis": axis}
     tooltip = [{"field": "value", "type": "nominal"}, *_tooltip(sides, target)]
     beside = {f"{along}Offset": {"field": "side", "sort": list(sides)}} if len(sides) > 1 else {}
