@@ -1,7 +1,7 @@
 """A fake API server of Kubeflow Pipelines on loopback, which keeps the objects that it receives.
 
 `refusals.json` holds answers with which the real server refuses a request, as its sources write them; `recorded/*.json`
-are whole answers of that of 2.17.0 with Argo 4.0.5 on kube-apiserver 1.35.4 (`replay.py` has other releases).
+are whole answers of that of 2.17.0 with Argo 4.0.5 on kube-apiserver 1.35.4 (`replay.py` has more).
 References are to github.com/kubeflow/pipelines, tag 2.5.0, below backend/src/apiserver.
 """
 
@@ -45,7 +45,7 @@ RECORDED = Path(__file__).with_name("recorded")
 
 
 def recorded(name: str) -> dict[str, Any]:
-    """The whole answer of the real server for a run: `while-it-runs`, `succeeded`, `failed-ingest`, `oomkilled`."""
+    """The whole answer of the real server for a failed run with a task for each node: `failed-ingest`, `oomkilled`."""
     return json.loads((RECORDED / f"{name}.json").read_text())
 
 

@@ -11,7 +11,7 @@ from fullpass.kubeflow.compile.package import to_yaml
 from fullpass.kubeflow.deploy.api_requests import Cluster, version_name
 from fullpass.kubeflow.deploy.connection import Unreachable, client
 from fullpass.kubeflow.deploy.submit import RunSettings, run_parameters, start, wait
-from tests.kubeflow.deploy.server import REFUSALS, argo_status, recorded
+from tests.kubeflow.deploy.server import REFUSALS, argo_status
 
 
 def state(name: str, state: str, **more) -> dict:
@@ -120,22 +120,6 @@ def test_waiting_tells_each_change_once_and_ends_with_the_run(cluster, server, p
     ended = wait(cluster, run.run_id, ["first", "second"], lines.append, poll=0)
     assert lines == ["first: running", "first: succeeded after 42 s", "second: failed"]
     assert ended.state == "FAILED"
-
-
-def test_a_recorded_run_is_waited_for_though_some_of_its_details_hold_only_ids_and_times(cluster, server, package):
-    server.progress = [recorded("while-it-runs"), recorded("while-it-runs"), recorded("succeeded")]
-    lines: list[str] = []
-    tasks = ["find-inputs", "ingest", "transform", "trainer", "report"]
-    run = wait(cluster, start(cluster, package, RunSettings("toys")).run_id, tasks, lines.append, poll=0)
-    assert run.state == "SUCCEEDED"
-    assert sorted(lines) == [
-        "find-inputs: succeeded after 10 s",
-        "ingest: succeeded after 20 s",
-        "report: succeeded after 11 s",
-        "trainer: succeeded after 48 s",
-        "transform: running",
-        "transform: succeeded after 31 s",
-    ]
 
 
 def test_a_pod_that_stays_pending_is_told_of_once(cluster, server, package):
