@@ -41,6 +41,8 @@ SWITCHED = {"condition": {"param": "shown", "value": 1}, "value": 0.1}
 BAR = 18
 """Pixels of a bar, or of a line of dots, with its name."""
 _TEXT = {"labelColor": "currentColor", "titleColor": "currentColor", "titleFontWeight": "normal"}
+_APART = {"labelOverlap": "greedy", "labelSeparation": 12}
+"""Of numbers and dates on an axis, those that would touch are left out; names are all shown."""
 THEME: Mapping[str, Any] = {
     "background": "transparent",
     "font": "system-ui, sans-serif",
@@ -52,14 +54,14 @@ THEME: Mapping[str, Any] = {
         "gridOpacity": 0.15,
         "labelFontSize": 11,
         "labelLimit": 200,
-        "labelOverlap": "greedy",
-        "labelSeparation": 12,
         "tickCount": 5,
         "ticks": False,
         "labelPadding": 6,
         "titleFontSize": 11,
         "titleLimit": 200,
     },
+    "axisQuantitative": _APART,
+    "axisTemporal": _APART,
     "legend": {
         **_TEXT,
         "symbolOpacity": 1,

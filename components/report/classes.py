@@ -273,7 +273,7 @@ def _costs(models: Sequence[str], points: Sequence[Mapping[str, Any]], start: Ma
         *(
             {
                 "transform": [*cheapest, {"filter": {"field": "series", "equal": model}}],
-                "mark": {"type": "text", "dy": 10 + 14 * place, "baseline": "top"},
+                "mark": {"type": "text", "dy": -10 - 14 * place, "baseline": "bottom"},
                 "encoding": {"x": x, "y": y, "text": name("words")},
             }
             for place, model in enumerate(models)

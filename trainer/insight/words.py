@@ -187,7 +187,7 @@ def reference_words(reference: Mapping[str, Any] | None) -> str:
     gain, reach = _gain(reference), reference["reach"]
     verdict = f"{'better' if gain >= 0 else 'worse'} by {metric_text(abs(gain), reach)}"
     if reach is not None and abs(gain) <= reach:
-        verdict += ", within chance"
+        verdict = f"{verdict}, within chance" if gain else "equal"
     trained = f" on {reference['train_rows']:,} rows" if "train_rows" in reference else ""
     return (
         f"{reference['kind']}{trained} has {reference['metric']} "
