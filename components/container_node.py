@@ -5,6 +5,7 @@ the artifacts of a local root.
 """
 
 import json
+import logging
 import os
 import shutil
 import subprocess
@@ -93,8 +94,12 @@ def fill(command: Sequence[Sequence[Part]], ways: Mapping[str, Callable[[str], s
 class ContainerExecutor(base_executor.BaseExecutor):
     """Runs a container with the folders of its artifacts under their own paths."""
 
+    def __init__(self, context: base_executor.BaseExecutor.Context) -> None:
+        super().__init__(context)
+        self._container: Container = json.loads(context.extra_flags[0])
+
     def Do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: dict[str, Any]) -> None:
-        image, command = json.loads(self._extra_flags[0])
+        image, command = self._container
 
         def value(name: str) -> str:
             return str(input_dict[name][0].value if name in input_dict else exec_properties[name])
@@ -122,7 +127,7 @@ def _mounts(artifacts: Artifacts, mode: str) -> list[str]:
 
 
 def run_container(image: str, arguments: Sequence[str], mounts: Sequence[str]) -> None:
-    """Runs a container to its end, and prints its output.
+    """Runs a container to its end, and logs its output.
 
     Args:
         mounts: FOLDER:FOLDER, with the suffix `:ro` if the container must not write there.
@@ -138,7 +143,7 @@ def run_container(image: str, arguments: Sequence[str], mounts: Sequence[str]) -
     last = deque[str](maxlen=_MOST_LINES)
     with subprocess.Popen(given, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as run:
         for line in run.stdout or ():
-            print(line, end="", flush=True)
+            logging.info("%s", line.rstrip())
             last.append(line.rstrip())
     if run.returncode:
         ended = "\n  ".join([f"the container of {image} ended with exit code {run.returncode}.", *last])

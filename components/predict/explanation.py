@@ -70,11 +70,6 @@ class ExplainedRow:
 class Explanation(ShownPage):
     """Explained predictions.
 
-    Example:
-        >>> explanation = fullpass.open_model("serving").explain([{"fare": 30.0, "company": "Acme"}])
-        >>> [name for name, value, effect in explanation.explained[0].effects]
-        ['fare', 'company']
-
     Attributes:
         rows: The rows with predictions, `base` and `effect_<column>`, as `Model.predict` returns them.
         explained: The first rows, with what moves their scores.

@@ -81,7 +81,7 @@ def docker(tmp_path, monkeypatch):
     return docker_program.install(tmp_path / "bin")
 
 
-def test_a_container_reads_and_writes_the_artifacts_under_their_own_paths(tmp_path, docker, capfd):
+def test_a_container_reads_and_writes_the_artifacts_under_their_own_paths(tmp_path, docker, caplog):
     command = ["sh", "-c", 'cat "$0"/x > "$2"; echo "$1 most"', InputUriPlaceholder("model"),
                InputValuePlaceholder("most"), OutputUriPlaceholder("table")]  # fmt: skip
     node = component(command)
@@ -95,10 +95,11 @@ def test_a_container_reads_and_writes_the_artifacts_under_their_own_paths(tmp_pa
     given = {"model": [artifact(standard_artifacts.Model, tmp_path / "model")]}
     made = {"table": [artifact(standard_artifacts.String, tmp_path / "table" / "value")]}
     context = base_executor.BaseExecutor.Context(extra_flags=node.executor_spec.extra_flags)
-    ContainerExecutor(context).Do(given, made, {"most": 3})
+    with caplog.at_level("INFO"):
+        ContainerExecutor(context).Do(given, made, {"most": 3})
 
     assert (tmp_path / "table" / "value").read_text() == "weights"
-    assert "3 most" in capfd.readouterr().out
+    assert "3 most" in caplog.messages
     called = docker.read_text()
     assert f"--volume={tmp_path / 'model'}:{tmp_path / 'model'}:ro" in called
     assert f"--volume={tmp_path / 'table'}:{tmp_path / 'table'} " in called  # a value is a file in a folder

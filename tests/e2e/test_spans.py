@@ -168,7 +168,7 @@ def test_a_span_that_moved_stops_the_run_before_anything_is_trained_or_served(da
     assert found == [(f.check, f.subject, f.policy, f.text) for f in told.findings]
     page = open(facts["report"]).read()
     assert "Stopped: the data has changed" in page and "fare: drifted from" in page
-    assert page.count('<table class="bars"') == 3
+    assert page.count(': shares before and now"><figcaption>') == 3
 
     # With --gate warn the same data passes, and the drift is still reported.
     done = daily("--gate", "warn", "--to", "DataGate")
