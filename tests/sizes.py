@@ -68,7 +68,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "MLflow, notify": (310, ("pipeline/running/tracking/", "pipeline/record/notifications")),
     "runner": (1_355, ("pipeline/running/",)),
     "own nodes, components for TFX": (
-        430,
+        433,
         (
             "pipeline/running/own_nodes",
             "pipeline/running/tfx_components",
