@@ -1,6 +1,5 @@
 """What a search of representations found."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fullpass.pipeline.authoring.init.yaml_text import YamlLine
@@ -18,7 +17,7 @@ class SearchResult:
     """
 
     features: list[YamlLine] = field(default_factory=list)
-    replaced: Mapping[str, YamlLine] = field(default_factory=dict)
+    replaced: dict[str, YamlLine] = field(default_factory=dict)
     loss: tuple[str, str] | None = None
     told: list[str] = field(default_factory=list)
 

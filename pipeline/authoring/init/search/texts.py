@@ -79,7 +79,7 @@ def search_texts(
     kept = np.sort(np.random.default_rng(1).choice(len(judge.y), rows, replace=False))
     judge = replace(judge, y=judge.y[kept], folds=judge.folds[kept])
     texts = {name: [of_line[row] for row in kept] for name, of_line in texts.items()}
-    found, replaced = SearchResult(), {}
+    found = SearchResult()
     known = {line.name: vectors(texts[line.name], line.value) for line in lines}
     best = _scores(list(known.values()), judge)
     metric = "AUC" if judge.task == "binary" else "accuracy"
@@ -88,22 +88,21 @@ def search_texts(
             value = {"type": "text", **(line.value if isinstance(line.value, dict) else {}), **kind.value}
             if value == line.value:
                 continue
-            numbers = vectors(texts[line.name], value)
-            tried = {**known, **({kind.name: numbers} if kind.beside else {line.name: numbers})}
+            key = f"{line.name} {kind.name}" if kind.beside else line.name
+            tried = {**known, key: vectors(texts[line.name], value)}
             after = _scores(list(tried.values()), judge)
             gain = gain_of(after - best, metric)
+            why = f"{kind.name}: {gain.text}"
             if not gain.pays(_PRICE):
-                found.told.append(f"{kind.name}: {gain.text}")
+                found.told.append(why)
                 continue
-            best, why = after, f"{kind.name}: {gain.text}"
+            best, known = after, tried
             if kind.beside:
-                known[f"{line.name} {kind.name}"] = numbers
                 column = {"column": value.get("column", line.name)}
                 found.features.append(replace(columns.line(f"{line.name}_characters", {**value, **column}), why=why))
             else:
-                known[line.name] = numbers
-                replaced[line.name] = replace(line, value=value, why=why)
-    return replace(found, replaced=replaced)
+                found.replaced[line.name] = replace(line, value=value, why=why)
+    return found
 
 
 def _texts(columns: SampledColumns, line: YamlLine) -> list[str]:
