@@ -79,6 +79,18 @@ class Poisson(_Loss):
     kind: Literal["poisson"]
 
 
+class Tweedie(_Loss):
+    """The Tweedie deviance, for amounts that are often 0, such as costs and claims: predicts the mean."""
+
+    labels = "0 and above"
+    logarithmic = True
+    objective = "tweedie"
+    linear = True
+    kind: Literal["tweedie"]
+    power: Annotated[float, Field(strict=True, gt=1, lt=2)] = 1.5
+    """The variance grows with this power of the mean: near 1 as that of counts, near 2 with the square."""
+
+
 class LogNormal(_Loss):
     """The squared error of the label's logarithm, for amounts and times, labels above 0: 10 for 20 is as wrong as 1,000
     for 2,000. Predicts the mean of a log-normal distribution with the spread of the errors on validation rows; with
@@ -124,7 +136,7 @@ class Focal(_Loss):
 
 
 LossConfig = Annotated[
-    Auto | Squared | Absolute | Huber | Poisson | LogNormal | Quantile | Focal,
+    Auto | Squared | Absolute | Huber | Poisson | Tweedie | LogNormal | Quantile | Focal,
     SelectedBy("kind", bare=True),
 ]
 
@@ -140,3 +152,8 @@ def losses_for(task: Task, *, trees: bool = False) -> str:
 def levels_of(loss: LossConfig) -> tuple[float, ...]:
     """Returns the levels of the quantiles that a model outputs; empty without any."""
     return loss.levels if isinstance(loss, Quantile) else ()
+
+
+def variance_power(loss: LossConfig) -> float | None:
+    """Returns the power of the mean that the variance grows with; None for losses without one."""
+    return loss.power if isinstance(loss, Tweedie) else 1.0 if isinstance(loss, Poisson) else None

@@ -1,4 +1,4 @@
-"""Fits the linear member of `model: auto`: a ridge, logistic or Poisson regression, and writes it as a network.
+"""Fits the linear member of `model: auto`, a ridge, logistic, Poisson or Tweedie regression, and makes it a network.
 
 Gradient steps approach these weights slowly, and with few rows they end before. scikit-learn finds them exactly.
 """
@@ -23,6 +23,7 @@ from fullpass.trainer.fit.fit import Fitted
 from fullpass.trainer.fit.sampled_rows import sample_rows
 from fullpass.trainer.fit.training_data import TrainingData
 from fullpass.trainer.linear.design import FARTHEST, Design
+from fullpass.trainer.loss_config import variance_power
 from fullpass.trainer.models.layers import Bias, IdTable, IdWeights
 from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.models.model_inputs import (
@@ -152,7 +153,7 @@ class _Weights:
 
 
 class _Regression:
-    """The regression of a task and a loss: ridge, logistic or Poisson."""
+    """The regression of a task and a loss: ridge, logistic, Poisson or Tweedie."""
 
     def __init__(self, data: TrainingData, spec: TrainingSpec):
         self._task, self._loss = spec.preprocessing.label.task, spec.config.training.loss
@@ -176,8 +177,9 @@ class _Regression:
             if self._task != "regression":
                 return self._logistic(columns, labels.astype(int), weights, penalty)
             model: Any = linear_model.Ridge(penalty, tol=_TOLERANCE)
-            if self._loss.kind == "poisson":
-                model = linear_model.PoissonRegressor(alpha=penalty / len(labels), max_iter=_ITERATIONS)
+            if power := variance_power(self._loss):
+                alpha = penalty / len(labels)
+                model = linear_model.TweedieRegressor(power=power, alpha=alpha, link="log", max_iter=_ITERATIONS)
             model.fit(columns, targets_of(labels, *self._unit, self._loss), weights)
         return _Weights(model.coef_.reshape(-1, 1), np.reshape(model.intercept_, 1))
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer import loss_config
-from fullpass.trainer.loss_config import LossConfig, levels_of
+from fullpass.trainer.loss_config import LossConfig, levels_of, variance_power
 
 LossOfRows = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 """(label, output of the model) -> float32 [batch]."""
@@ -68,6 +68,7 @@ def _regression_loss(loss: LossConfig, unit: float) -> LossOfRows:
         loss_config.Absolute: lambda y, z: tf.abs((y - z[:, 0]) / unit),
         loss_config.Huber: lambda y, z: _huber((y - z[:, 0]) / unit, delta),
         loss_config.Poisson: lambda y, z: _deviance(y / unit, z[:, 0] / unit),
+        loss_config.Tweedie: lambda y, z: _tweedie(y / unit, z[:, 0] / unit, variance_power(loss) or 0.0),
         loss_config.LogNormal: lambda y, z: tf.square(_logarithm(y) - _logarithm(z[:, 0])),
         loss_config.Quantile: lambda y, z: tf.reduce_mean(
             pinball((y[:, None] - z[:, 1:]) / unit, levels_of(loss)), axis=1
@@ -83,6 +84,11 @@ def _huber(error: tf.Tensor, delta: float) -> tf.Tensor:
 
 def _deviance(label: tf.Tensor, mean: tf.Tensor) -> tf.Tensor:
     return 2.0 * (tf.math.xlogy(label, label / mean) - label + mean)
+
+
+def _tweedie(label: tf.Tensor, mean: tf.Tensor, power: float) -> tf.Tensor:
+    one, two = 1.0 - power, 2.0 - power
+    return 2.0 * (tf.pow(label, two) / (one * two) - label * tf.pow(mean, one) / one + tf.pow(mean, two) / two)
 
 
 def _logarithm(value: tf.Tensor) -> tf.Tensor:

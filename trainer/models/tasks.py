@@ -13,7 +13,7 @@ from scipy import special
 
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.input.split_counts import SplitCounts
-from fullpass.trainer.loss_config import LossConfig, Quantile, levels_of
+from fullpass.trainer.loss_config import LossConfig, Quantile, levels_of, variance_power
 from fullpass.trainer.models.layers import Affine
 from fullpass.trainer.models.losses import AUTO
 
@@ -89,11 +89,11 @@ def _log_odds(mass: np.ndarray, other: np.ndarray) -> np.ndarray:
 def label_unit(counts: SplitCounts, loss: LossConfig) -> tuple[float, float]:
     """Returns the scale and the offset of a network's output: deviation and mean of the label.
 
-    With `loss: log_normal` they are those of the label's logarithm; with poisson the scale is 1 and the offset is the
-    logarithm of the mean.
+    With `loss: log_normal` they are those of the label's logarithm; with poisson and tweedie the scale is 1 and the
+    offset is the logarithm of the mean.
     """
     mean, deviation = counts.label_mean, counts.error_unit
-    if loss.kind == "poisson":
+    if variance_power(loss):
         return 1.0, float(np.log(mean or _MIN_COUNT))
     if loss.kind == "log_normal":
         # Converts mean and deviation of a log-normal distribution to those of its logarithm.
@@ -110,13 +110,13 @@ def target_unit(task: Task, loss: LossConfig, counts: SplitCounts) -> tuple[floa
     """
     if task != "regression":
         return 1.0, 0.0
-    return (1.0, float(np.log(counts.error_unit))) if loss.kind == "poisson" else label_unit(counts, loss)
+    return (1.0, float(np.log(counts.error_unit))) if variance_power(loss) else label_unit(counts, loss)
 
 
 def targets_of(labels: np.ndarray, scale: float, offset: float, loss: LossConfig) -> np.ndarray:
     """Returns what a model with the head `headed` is fitted to, float64 [rows]."""
     labels = labels.astype(np.float64)
-    if loss.kind == "poisson":
+    if variance_power(loss):
         return labels / np.exp(offset)
     return ((np.log(labels) if loss.kind == "log_normal" else labels) - offset) / scale
 

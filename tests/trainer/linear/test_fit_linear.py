@@ -85,6 +85,14 @@ def test_counts_are_a_poisson_regression(planted):
     assert min(np.abs(one / answers - 1).max() for one in expected) < 0.01
 
 
+def test_amounts_are_a_tweedie_regression(planted):
+    """At the optimum of a weak penalty the deviance has no slope: errors over mean ** power have no product with x."""
+    found, train, _ = fitted(planted("regression").of(*NUMBERS), loss={"kind": "tweedie", "power": 1.3})
+    mean, x = train.logits(found.network)[:, 0] / train.labels.std(), standardized(train, train)
+    slopes = x.T @ ((train.labels / train.labels.std() - mean) * mean**-0.3) / len(x)
+    assert mean.std() > 0.5 and np.abs(slopes).max() < 0.02
+
+
 @pytest.mark.parametrize("loss", ["absolute", "huber", "quantile"])
 def test_other_losses_have_no_exact_fit(planted, loss):
     assert fitted(planted("regression").of("x"), loss=loss)[0] is None

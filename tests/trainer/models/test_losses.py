@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 from pydantic import TypeAdapter, ValidationError
 from scipy import stats
+from sklearn.metrics import mean_tweedie_deviance
 
 from fullpass.trainer.input.split_counts import count_rows
 from fullpass.trainer.loss_config import LossConfig
@@ -50,8 +51,14 @@ def test_losses_of_a_number(loss, expected):
     assert losses(loss) == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.parametrize("power", [1.1, 1.5, 1.9])
+def test_the_tweedie_deviance_is_that_of_scikit_learn(power):
+    expected = [mean_tweedie_deviance([y / 2], [z / 2], power=power) for y, z in zip(LABELS, SAID[:, 0], strict=True)]
+    assert losses({"kind": "tweedie", "power": power}) == pytest.approx(expected, rel=1e-4)
+
+
 @pytest.mark.parametrize("power", [-110, -83, 66, 120])
-@pytest.mark.parametrize("loss", ["squared", "absolute", "huber", "poisson", "log_normal", "quantile"])
+@pytest.mark.parametrize("loss", ["squared", "absolute", "huber", "poisson", "tweedie", "log_normal", "quantile"])
 def test_a_loss_and_its_gradient_do_not_depend_on_the_unit_of_the_label(loss, power):
     """A power of two changes the exponents of floats only, so that nothing is rounded otherwise."""
     unit = 2.0**power
@@ -99,7 +106,7 @@ def test_focal():
     assert wrong == pytest.approx([-0.8 * np.log(0.2)])
 
 
-@pytest.mark.parametrize("loss", ["squared", "absolute", "huber", "poisson"])
+@pytest.mark.parametrize("loss", ["squared", "absolute", "huber", "poisson", "tweedie"])
 def test_a_new_model_predicts_the_mean(loss):
     assert answers(loss, [100.0, 300.0]) == pytest.approx([200.0])
 
@@ -125,7 +132,7 @@ def test_quantiles_never_cross():
 
 
 def test_counts_and_amounts_stay_finite_and_above_0():
-    for loss in ("poisson", "log_normal"):
+    for loss in ("poisson", "tweedie", "log_normal"):
         low, high = answers(loss, [1.0, 3.0], -1e6), answers(loss, [1.0, 3.0], 1e6)
         assert 0 < low[0] < high[0] < np.inf
 

@@ -110,6 +110,7 @@ def test_trees_are_the_same_again_wherever_features_are_computed(planted):
     [
         *(pytest.param(loss, marks=pytest.mark.long) for loss in ("absolute", "huber", "log_normal")),
         "poisson",
+        "tweedie",
         {"kind": "quantile"},
     ],
 )

@@ -43,7 +43,7 @@ _REPEATING = 0.9
 """Different rows per row, below which rows repeat by nature."""
 _UNDECIDED = 0.05
 """Half an interval of the variance explained from which on a few large labels decide it."""
-_LOSSES = ("poisson", "log_normal")
+_LOSSES = ("poisson", "tweedie", "log_normal")
 """Losses of a regression that are tried beside the squared one."""
 
 
@@ -194,4 +194,6 @@ class _Search:
             return np.zeros(len(y))
         if self.loss == "auto":
             return y - predicted
-        return np.log(y / predicted) if self.loss == "log_normal" else (y - predicted) / np.sqrt(predicted)
+        if self.loss == "log_normal":
+            return np.log(y / predicted)
+        return (y - predicted) / predicted ** (0.75 if self.loss == "tweedie" else 0.5)

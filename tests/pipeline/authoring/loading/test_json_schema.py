@@ -147,7 +147,7 @@ def test_a_loss_without_a_known_kind_names_all_kinds(tmp_path, problems_of, loss
     file = tmp_path / "pipeline.yaml"
     file.write_text(yaml.safe_dump(SMALL | {"training": {"loss": loss}}))
     (problem,) = problems_of(file)
-    for kind in ("squared", "absolute", "huber", "poisson", "log_normal", "quantile", "focal"):
+    for kind in ("squared", "absolute", "huber", "poisson", "tweedie", "log_normal", "quantile", "focal"):
         assert kind in problem.message
 
 
@@ -179,7 +179,7 @@ def bare_forms() -> Iterator[tuple[str, dict[str, Any]]]:
     words = (
         *("number", "category", "boolean", "date", "text", "count", "image", "vector", "target", "duration"),
         *("module", "linear", "mlp", "wide_deep", "dcn", "trees"),
-        *("auto", "squared", "absolute", "huber", "poisson", "log_normal", "quantile", "focal"),
+        *("auto", "squared", "absolute", "huber", "poisson", "tweedie", "log_normal", "quantile", "focal"),
     )
     for place, sections in places.items():
         for word in words:
