@@ -31,7 +31,7 @@ from fullpass.preprocessing.features.label import Label
 from fullpass.preprocessing.features.sequences import SequenceSpec, with_columns_of, yaml_keys
 from fullpass.preprocessing.features.target_feature import TargetFeature
 from fullpass.preprocessing.spec import Count, EnvironmentVariable, Flag, ImportPath, Name, NonNegative, Spec
-from fullpass.trainer.config import InputConfig, ModelConfig, TrainerConfig, TrainingConfig, WideDeep
+from fullpass.trainer.config import InputConfig, ModelConfig, RunFn, TrainerConfig, TrainingConfig, WideDeep
 from fullpass.trainer.tuning.config import TuningConfig
 
 Event = Literal["success", "not_blessed", "gate_stop", "failure", "skipped", "watch"]
@@ -214,6 +214,7 @@ class PipelineConfig(Spec):
             compute_at=self.input.compute_at,
             decimal=self.data.source.raw_text.decimal,
             function=self.preprocessing,
+            whole=isinstance(self.model, RunFn),
             stable_ids=self.stable_ids,
             lookups={name: tuple(join.keys) for name, join in self.data.joins.items() if join.serve == "lookup"},
         )

@@ -154,8 +154,32 @@ class Module(_Network):
     """Passed to the function unchanged."""
 
 
+class RunFn(_Network):
+    """A module of TFX, whose `run_fn` trains and exports, unchanged (docs/from-tfx.md).
+
+    Called with the FnArgs of TFX's Trainer, in a process of its own. It reads what the `preprocessing_fn` of TFX
+    returns that `preprocessing` names, and exports the signatures `serving_default` and `transform_features`.
+    """
+
+    kind: Literal["run_fn"]
+    function: ImportPath
+    """The `run_fn`, importable where the pipeline runs."""
+    label: Name
+    """Label among the outputs of `preprocessing`, as `label_key` of TFMA."""
+    logits: Flag = False
+    """Whether its scores are logits."""
+    train_steps: Count | None = None
+    """As `fn_args.train_steps`."""
+    eval_steps: Count | None = None
+    """As `fn_args.eval_steps`."""
+    custom_config: dict[str, Any] | None = None
+    """As `fn_args.custom_config`."""
+    keras: Literal[2, 3] = 2
+    """Version that `tf.keras` has in its process; in TFX it is 2."""
+
+
 ModelConfig = Annotated[
-    Linear | Mlp | WideDeep | Dcn | Trees | SeveralModels | Module,
+    Linear | Mlp | WideDeep | Dcn | Trees | SeveralModels | Module | RunFn,
     SelectedBy("kind", bare=True),
 ]
 NETWORKS: Mapping[str, type[_Network]] = members_by_tag(ModelConfig)

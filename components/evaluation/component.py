@@ -64,7 +64,8 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
         newest = span_in_row_ids(max(artifact.span for artifact in with_rows(examples))) if options["spanned"] else None
         exports = [str(serving_model([model])) for model in models]
         preprocessing = PreprocessingConfig.model_validate_json(exec_properties["preprocessing"])
-        not_measured = why_not_measured(exports[1], preprocessing) if len(exports) > 1 else ""
+        label = options.get("label")
+        not_measured = why_not_measured(exports[1], preprocessing, other=bool(label)) if len(exports) > 1 else ""
         if not_measured:
             models, exports = models[:1], exports[:1]
         metrics = tuple(dict.fromkeys((ALWAYS_MEASURED, *config.measured)))
@@ -77,7 +78,7 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
             artifact_utils.get_single_instance(output_dict[name]) for name in ("evaluation", "blessing")
         )
         files, rows = split_files(examples, SPLIT) or [""], rows_of_split(examples, SPLIT)
-        label, columns = options.get("label"), options["columns"]
+        columns = options["columns"]
         if columns and files[0] and not examples[0].get_string_custom_property(COUNTS):
             columns = types_in(files[0], columns)
         evaluate = EvaluateFiles(accumulator, exports, columns, rows, label and LabelOutput(**label))
@@ -212,7 +213,7 @@ class Evaluator(
         )
 
 
-def why_not_measured(export: str, config: PreprocessingConfig) -> str:
+def why_not_measured(export: str, config: PreprocessingConfig, *, other: bool = False) -> str:
     """Returns why a model cannot be measured on the rows of a pipeline; "" if it can.
 
     The rows contain the columns that the pipeline reads. A model would take any other column as missing in every row,
@@ -221,10 +222,13 @@ def why_not_measured(export: str, config: PreprocessingConfig) -> str:
     Args:
         export: The folder of its SavedModel; one of another program does not describe its columns.
         config: Features and label of the pipeline.
+        other: Whether the new model is of another Trainer.
     """
     described = read_description(export)
     if described is None:
         return ""
+    if other != ("run_fn" in described):
+        return "the last blessed model was trained by another Trainer, whose outputs have other names"
     told, label = f"{described['label']} ({described['task']})", f"{config.label.column} ({config.label.task})"
     if told != label:
         return f"the last blessed model predicts {told}, and this pipeline {label}"

@@ -108,6 +108,11 @@ def describe_export(path: Path) -> tuple[Path, dict[str, Any]]:
     if not (directory / DESCRIPTION).is_file():
         raise UserError(f"{directory}: a SavedModel that Fullpass did not write: it has no {DESCRIPTION}.")
     found = state_file.read(directory / DESCRIPTION, "Put it back from a copy of the model, or use another version.")
+    if "run_fn" in found:
+        raise UserError(
+            f"{directory}: a model of {found['run_fn']}, which takes serialized tf.Examples only. TensorFlow Serving "
+            "serves it, and BulkInferrer of TFX predicts with it."
+        )
     return directory, {**found, "source": {"format": "csv", **found["source"]}}
 
 

@@ -21,15 +21,15 @@ def Report(
     comparison: InputArtifact[artifacts.SchemaComparison],
     spans: InputArtifact[artifacts.SpanComparison],
     model_run: InputArtifact[standard_artifacts.ModelRun],
-    parity: InputArtifact[artifacts.ParityReport],
     evaluation: InputArtifact[standard_artifacts.ModelEvaluation],
     blessing: InputArtifact[standard_artifacts.ModelBlessing],
-    serving: InputArtifact[artifacts.ServingReport],
     pushed: InputArtifact[standard_artifacts.PushedModel],
     report: OutputArtifact[artifacts.Report],
     name: Parameter[str],
     label: Parameter[str],
     facts: Parameter[str],
+    parity: InputArtifact[artifacts.ParityReport] = None,
+    serving: InputArtifact[artifacts.ServingReport] = None,
 ) -> None:
     """Writes `report.html`: the data, the training, parity, the evaluation and the pushed model of a run.
 
@@ -46,7 +46,8 @@ def Report(
         "serving": serving,
         "pushed": pushed,
     }
-    made = RunArtifacts.of({"examples": examples, **{name: [artifact] for name, artifact in single.items()}})
+    given = {name: [artifact] for name, artifact in single.items() if artifact is not None}
+    made = RunArtifacts.of({"examples": examples, **given})
     run = read_run(name, made, Label.model_validate_json(label))
     card = model_card(run, made.training, CardFacts.model_validate_json(facts))
     pages = {

@@ -91,6 +91,9 @@ def _quality(run: ReportData) -> Iterator[str]:
     if run.reference:
         yield f"Simple reference: {run.reference}."
     yield from (f"Baseline: {line}." for line in run.verdict.baselines)
+    if not run.parity["compared"]:
+        yield "Training and serving were not compared: the model is of a run_fn of TFX."
+        return
     yield f"Training and serving agree on {run.parity['rows']:,} rows, with {run.parity['mismatches']} mismatches."
 
 

@@ -105,7 +105,7 @@ def read_run(name: str, made: RunArtifacts, label: Label) -> ReportData:
     verdict, gate = made.verdict, made.data_verdict
     manifests = [read_manifest(artifact.uri) for artifact in made.all("examples")]
     assert verdict is not None and gate is not None  # noqa: S101
-    parity = read_json(f"{made.uri('parity')}/parity.json")
+    parity = read_json(f"{made.uri('parity')}/parity.json") if made.all("parity") else []
     written = sums(pair for manifest in manifests for pair in manifest.written.items())
     labels = read_split_labels(statistics, label, list(written))
     of_labels = labels.notes({m.metric: m.value for m in verdict.metrics})
@@ -126,11 +126,11 @@ def read_run(name: str, made: RunArtifacts, label: Label) -> ReportData:
         training_charts=training_charts(record),
         tried=leaderboard_table(record),
         parity={
-            "rows": max(int(one["rows"]) for one in parity),
+            "rows": max((int(one["rows"]) for one in parity), default=0),
             "compared": len(parity),
             "mismatches": sum(int(one["mismatches"]) for one in parity),
         },
-        serving=_serving(read_json(f"{made.uri('serving')}/serving.json")),
+        serving=_serving(read_json(f"{made.uri('serving')}/serving.json")) if made.all("serving") else "",
         gate=gate_section(gate),
         data=_data(manifests, written),
         data_notes=(*_data_notes(made.all("examples"), manifests), *(f"{words}." for words in of_labels)),

@@ -21,6 +21,8 @@ _STEP = "Where the time of a training step goes; fullpass diagnose measures each
 
 def training_facts(record: Mapping[str, Any]) -> Facts:
     """Returns the facts of `training.json`."""
+    if "run_fn" in record:
+        return ("run_fn", record["run_fn"]), ("seconds", f"{record['seconds']:.0f}")
     split, folds = chosen_on(record), record.get("folds")
     facts = (
         ("examples", ", ".join(f"{name} {rows:,}" for name, rows in record["rows"].items())),
@@ -44,6 +46,8 @@ def leaderboard_table(record: Mapping[str, Any]) -> Table:
 
 def training_charts(record: Mapping[str, Any]) -> tuple[Markup, ...]:
     """Returns the charts of `training.json`; trees have no training step."""
+    if "run_fn" in record:
+        return ()
     losses = {name: record["history"][name] for name in ("loss", "val_loss") if record["history"].get(name)}
     waited = record["step_ms"] * record["input_wait"]
     step = {"waiting for input": waited, "model update": record["step_ms"] - waited}

@@ -25,7 +25,7 @@ from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.preprocessing.features.feature import ImageFeature
 from fullpass.preprocessing.features.image_feature import Pretrained, UserEncoder
-from fullpass.trainer.config import Module
+from fullpass.trainer.config import Module, RunFn
 
 _HASHED_BYTES = 64 << 20
 """Bytes above which a declared file counts by its size and time: weights of gigabytes would be read in every run."""
@@ -44,7 +44,7 @@ def model_functions(config: PipelineConfig) -> list[str]:
     """Returns the `module:function` paths whose code builds the model."""
     encoders = [f.encoder for f in config.features.values() if isinstance(f, ImageFeature)]
     of_encoders = [encoder.function for encoder in encoders if isinstance(encoder, UserEncoder)]
-    return of_encoders + ([config.model.function] if isinstance(config.model, Module) else [])
+    return of_encoders + ([config.model.function] if isinstance(config.model, Module | RunFn) else [])
 
 
 def user_functions(config: PipelineConfig) -> list[str]:

@@ -48,7 +48,7 @@ _INSTEAD = (("Window", "examples"), ("Blessing", "evaluation"), ("Blessing", "bl
 _OF_TRAINING = (
     *("epochs", "best_epoch", "devices", "examples_per_second", "input_wait", "resumed_at_update", "warm_start"),
     *("ended_by", "reference", "compared", "rows", "model", "blend", "limited", "left_out"),
-    "candidates",
+    *("candidates", "run_fn"),
 )
 """The entries of training.json that are facts of the run; the others fill a page."""
 

@@ -116,6 +116,8 @@ def _gate(data: Mapping[str, Any]) -> list[str]:
 def training_words(training: Mapping[str, Any]) -> str:
     """Returns the course of a training as one line."""
     t = training
+    if t.get("run_fn"):
+        return f"by {t['run_fn']}"
     resumed = f"; resumed after update {t['resumed_at_update']:,} of an earlier run" if t["resumed_at_update"] else ""
     ended = ended_words(t)
     return (

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from tfx import types
 from tfx.components.example_validator.component import ExampleValidator
+from tfx.components.schema_gen.component import SchemaGen
 from tfx.dsl.components.common.resolver import Resolver
 from tfx.orchestration.pipeline import Pipeline
 from tfx.types import standard_artifacts
@@ -30,6 +31,7 @@ from fullpass.pipeline.running.own_nodes import with_own_nodes
 from fullpass.pipeline.running.run_window import run_window
 from fullpass.pipeline.running.tfx_components import RunPaths, TfxComponents
 from fullpass.preprocessing.columns.compute_at import materializes
+from fullpass.trainer.config import RunFn
 
 
 def build(loaded: Loaded, *, root: Path, cache: bool = True, window: Window | None = None) -> Pipeline:
@@ -93,6 +95,10 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
     )
     schema = declared_schema(preprocessing)
     comparison = SchemaComparison(statistics=statistics.outputs["statistics"], schema=schema.outputs["schema"])
+    schema_gen = None
+    if isinstance(config.model, RunFn):  # modules of TFX rely on the shapes and types that it finds
+        schema_gen = SchemaGen(statistics=statistics.outputs["statistics"])
+    schema_of_graph = (schema_gen or schema).outputs["schema"]
     validator = ExampleValidator(statistics=statistics.outputs["statistics"], schema=schema.outputs["schema"])
 
     span_comparison = own.SpanComparison(examples=examples, anomalies=validator.outputs["anomalies"])
@@ -108,7 +114,7 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
 
     transform = own.Transform(
         examples=examples,
-        schema=schema.outputs["schema"],
+        schema=schema_of_graph,
         base_model=last if preprocessing.has_stable_ids else None,
     )
     transform_graph = transform.outputs["transform_graph"]
@@ -127,6 +133,7 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
     trainer = own.Trainer(
         examples=training_examples,
         transform_graph=transform_graph,
+        schema=schema_of_graph,
         hyperparameters=tuner.outputs["best_hyperparameters"] if tuner else None,
         base_model=last if config.training.warm_start == "blessed" else None,
     )
@@ -135,15 +142,22 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
         node.add_upstream_node(gate)
     model, model_run = trainer.outputs["model"], trainer.outputs["model_run"]
 
-    parity = own.Parity(
-        examples=examples,
-        ready=training_examples,
-        transform_graph=transform_graph,
-        model=model,
-        model_run=model_run,
+    parity = serving_check = None
+    if schema_gen is None:
+        parity = own.Parity(
+            examples=examples,
+            ready=training_examples,
+            transform_graph=transform_graph,
+            model=model,
+            model_run=model_run,
+        )
+        serving_check = own.ServingCheck(model=model)
+    checked = {
+        name: check.outputs["report"] for name, check in (("parity", parity), ("serving", serving_check)) if check
+    }
+    evaluator = own.Evaluator(
+        examples=examples, model=model, model_run=None if schema_gen else model_run, baseline_model=last
     )
-    evaluator = own.Evaluator(examples=examples, model=model, model_run=model_run, baseline_model=last)
-    serving_check = own.ServingCheck(model=model)
 
     pusher = own.Pusher(
         examples=examples,
@@ -152,8 +166,7 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
         model=model,
         evaluation=evaluator.outputs["evaluation"],
         blessing=evaluator.outputs["blessing"],
-        parity=parity.outputs["report"],
-        serving=serving_check.outputs["report"],
+        **checked,
     )
 
     report = Report(
@@ -162,14 +175,13 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
         comparison=comparison.outputs["comparison"],
         spans=span_comparison.outputs["comparison"],
         model_run=model_run,
-        parity=parity.outputs["report"],
         evaluation=evaluator.outputs["evaluation"],
         blessing=evaluator.outputs["blessing"],
-        serving=serving_check.outputs["report"],
         pushed=pusher.outputs["pushed_model"],
         name=config.name,
         label=config.label.model_dump_json(),
         facts=config.card_facts.model_dump_json(),
+        **checked,
     )
 
     nodes = [
@@ -177,6 +189,7 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
         *([spans] if spans else []),
         statistics,
         schema,
+        *([schema_gen] if schema_gen else []),
         comparison,
         validator,
         span_comparison,
@@ -185,9 +198,9 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
         transform,
         *([tuner] if tuner else []),
         trainer,
-        parity,
+        *([parity] if parity else []),
         evaluator,
-        serving_check,
+        *([serving_check] if serving_check else []),
         pusher,
         report,
     ]

@@ -9,6 +9,7 @@ from typing import Literal
 from fullpass.base.errors import UsageError, did_you_mean
 from fullpass.components.ingest.spans.spans import has_spans
 from fullpass.pipeline.config import PipelineConfig
+from fullpass.trainer.config import RunFn
 
 _OPTIONS = {"from_node": "--from", "to_node": "--to"}
 
@@ -86,11 +87,13 @@ DEFAULTS = RunRequest()
 
 def node_names(config: PipelineConfig) -> tuple[str, ...]:
     """Returns the ids of the nodes of `build_nodes`, in its order, without building them."""
+    of_tfx = isinstance(config.model, RunFn)
     return (
         "Ingest",
         *(["Window"] if has_spans(config.data) else []),
-        *("StatisticsGen", "Schema", "SchemaComparison", "ExampleValidator", "SpanComparison", "DataGate"),
-        *("LastBlessedModel", "Transform"),
+        *("StatisticsGen", "Schema", *(["SchemaGen"] if of_tfx else [])),
+        *("SchemaComparison", "ExampleValidator", "SpanComparison", "DataGate", "LastBlessedModel", "Transform"),
         *(["Tuner"] if config.tuning is not None else []),
-        *("Trainer", "Parity", "Evaluator", "ServingCheck", "Pusher", "Report"),
+        *(("Trainer", "Evaluator") if of_tfx else ("Trainer", "Parity", "Evaluator", "ServingCheck")),
+        *("Pusher", "Report"),
     )

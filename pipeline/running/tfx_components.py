@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from tfx import types
 from tfx.components.trainer.component import Trainer
 from tfx.dsl.components.common.resolver import Resolver
+from tfx.proto import trainer_pb2
 
 from fullpass.base.errors import UserError
 from fullpass.components.data_gate.component import SpanComparison
@@ -22,6 +23,7 @@ from fullpass.components.internals.tfx_internals import base_component, base_nod
 from fullpass.components.parity.component import Parity
 from fullpass.components.push.component import Pusher
 from fullpass.components.serving_check.component import ServingCheck
+from fullpass.components.training.component import RunFnTrainer
 from fullpass.components.transform.component import Transform
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.user_code import (
@@ -33,11 +35,11 @@ from fullpass.pipeline.authoring.user_code import (
 )
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.preprocessing.columns.compute_at import materializes
-from fullpass.preprocessing.columns.raw_columns import RawColumn, raw_columns
+from fullpass.preprocessing.columns.raw_columns import RawColumn, raw_columns, request_columns
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.image_feature import Pretrained
 from fullpass.preprocessing.features.sequences import SequenceSpec
-from fullpass.trainer.config import SeveralModels, TrainerConfig
+from fullpass.trainer.config import RunFn, SeveralModels, TrainerConfig
 
 RUN_FN = "fullpass.trainer.run_fn.run_fn"
 
@@ -229,6 +231,7 @@ class TfxComponents:
         *,
         examples: types.BaseChannel,
         transform_graph: types.BaseChannel,
+        schema: types.BaseChannel | None = None,
         base_model: types.BaseChannel | None = None,
         hyperparameters: types.BaseChannel | None = None,
     ) -> base_component.BaseComponent:
@@ -236,11 +239,16 @@ class TfxComponents:
 
         Args:
             examples: `transformed_examples` of Transform, or the raw ones if it writes none.
-            transform_graph: Of Transform, for the features of the YAML.
+            transform_graph: Of Transform, for the features of the YAML. `model: {kind: run_fn}` takes any graph.
+            schema: For `model: {kind: run_fn}`, as `fn_args.schema_path`.
 
         Raises:
             UserError: The graph is another one.
         """
+        given = {"examples": examples, "transform_graph": transform_graph, "base_model": base_model}
+        given["hyperparameters"] = hyperparameters
+        if isinstance(self.config.model, RunFn):
+            return self._run_fn_trainer(self.config.model, {**given, "schema": schema})
         self._require_features("Trainer", transform_graph)
         personal, others = list(self.config.data.personal), dict[str, Any]()
         if personal:
@@ -249,10 +257,7 @@ class TfxComponents:
             others["bad_rows"] = self.config.data.bad_rows.max_fraction
         return Trainer(
             run_fn=RUN_FN,
-            examples=examples,
-            transform_graph=transform_graph,
-            hyperparameters=hyperparameters,
-            base_model=base_model,
+            **given,
             custom_config={
                 **self.training,
                 **self._decision,
@@ -261,6 +266,25 @@ class TfxComponents:
                 "work": self.paths.work and f"{self.paths.work}/Trainer",
             },
         )
+
+    def _run_fn_trainer(
+        self, model: RunFn, inputs: Mapping[str, types.BaseChannel | None]
+    ) -> base_component.BaseComponent:
+        columns = request_columns(self.preprocessing).values()
+        label = self.config.label
+        facts = {"name": self.config.name, "task": label.task, "label": label.column, "made_from": self.origin}
+        return RunFnTrainer(
+            run_fn=model.function,
+            **inputs,
+            train_args=trainer_pb2.TrainArgs(num_steps=model.train_steps),
+            eval_args=trainer_pb2.EvalArgs(num_steps=model.eval_steps),
+            custom_config={
+                "custom_config": model.custom_config,
+                "keras": model.keras,
+                "code": f"{self.training['code']} {self.paths.libraries}",
+                "facts": {**facts, "columns": [{"name": one.name, "type": one.type} for one in columns]},
+            },
+        ).with_id("Trainer")
 
     def Parity(
         self,
@@ -317,6 +341,9 @@ class TfxComponents:
         Raises:
             UserError: The model is of another Trainer, and `label` is not given.
         """
+        own = self.config.model
+        if label is None and isinstance(own, RunFn):
+            label, logits = own.label, own.logits
         if label is None:
             self._require_own_model("Evaluator", model, "knows the label of these only. Give label=")
         return Evaluator(

@@ -25,7 +25,7 @@ from fullpass.preprocessing.features.feature import CustomFeature, Feature, Imag
 from fullpass.preprocessing.features.image_feature import UserEncoder
 from fullpass.preprocessing.features.lists import list_options
 from fullpass.preprocessing.spec import length
-from fullpass.trainer.config import TREE_KEYS, Module, SeveralModels, TrainerConfig, TrainingConfig, Trees
+from fullpass.trainer.config import TREE_KEYS, Module, RunFn, SeveralModels, TrainerConfig, TrainingConfig, Trees
 from fullpass.trainer.loss_config import losses_for
 from fullpass.trainer.tuning.search_space import OBJECTIVES, path_problem, with_values
 
@@ -134,6 +134,8 @@ def _functions(loaded: Loaded) -> Iterator[tuple[Keys, str, tuple[str, ...]]]:
             yield from ((("data", "source", "function", split), path, ()) for split, path in function.items())
     if isinstance(config.model, Module):
         yield ("model", "function"), config.model.function, ("inputs", "task", "classes", "options")
+    if isinstance(config.model, RunFn):
+        yield ("model", "function"), config.model.function, ("fn_args",)
     if config.preprocessing is not None:
         yield ("preprocessing",), config.preprocessing, ("columns",)
     if config.nodes is not None:
@@ -143,6 +145,48 @@ def _functions(loaded: Loaded) -> Iterator[tuple[Keys, str, tuple[str, ...]]]:
             yield ("features", name, "function"), feature.function, ("columns",)
         elif isinstance(feature, ImageFeature) and isinstance(feature.encoder, UserEncoder):
             yield ("features", name, "encoder", "module", "function"), feature.encoder.function, ("images", "options")
+
+
+def check_run_fn(loaded: Loaded) -> Iterator[Finding]:
+    """A `run_fn` of TFX has the `preprocessing_fn` that it reads, and no key is set that only another model obeys."""
+    config = loaded.config
+    if not isinstance(config.model, RunFn):
+        return
+    if config.preprocessing is None:
+        yield Finding(
+            ("preprocessing",), f"name the preprocessing_fn of TFX whose outputs {config.model.function} reads."
+        )
+    if config.label.task == "multilabel":
+        yield Finding(("label", "task"), "multilabel is not for model: {kind: run_fn}, whose label is one value.")
+    if config.training.begins_from_folder:
+        message = "a folder is not for model: {kind: run_fn}. Accepted: none, or blessed, which is fn_args.base_model."
+        yield Finding(("training", "warm_start"), message)
+    fields = config.model_fields_set
+    left_out: dict[Keys, object] = {
+        ("tuning",): config.tuning,
+        ("input",): "input" in fields,
+        ("parity",): "parity" in fields,
+        ("serving_log",): config.serving_log,
+        ("label", "weight"): config.label.weight,
+        ("evaluation", "decision"): config.evaluation.decision,
+        **{("training", key): key != "warm_start" for key in config.training.model_fields_set},
+        **{("data", "joins", name): join.serve == "lookup" for name, join in config.data.joins.items()},
+    }
+    for keys, given in left_out.items():
+        if given:
+            yield Finding(
+                keys, f"is not for model: {{kind: run_fn}}, {_NOT_OF_RUN_FN.get(str(keys[0]), _OWN_TRAINING)}"
+            )
+
+
+_OWN_TRAINING = "which trains, weighs and exports as its module says. Remove it."
+_NOT_OF_RUN_FN = {
+    "tuning": "whose hyperparameters this search does not know. Remove it.",
+    "parity": "whose export has no features to compare. Remove it: Parity and ServingCheck are left out.",
+    "serving_log": "whose model `fullpass serve` cannot serve. Remove it.",
+    "data": "whose export holds no table to look up. Use serve: given.",
+}
+"""First key of the YAML that has no effect with `model: {kind: run_fn}` -> the reason."""
 
 
 def check_tuning_paths(loaded: Loaded) -> Iterator[Finding]:

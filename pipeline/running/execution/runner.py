@@ -135,7 +135,13 @@ def _is_required(node: pipeline_pb2.PipelineNode) -> bool:
 _TICK_SECONDS = 0.25
 """Seconds between the events of running nodes: the display moves smoothly."""
 _NO_STEP = object()
-_GPU_NODE_TYPES = frozenset({"tfx.components.trainer.component.Trainer", "fullpass.components.tuning.component.Tuner"})
+_GPU_NODE_TYPES = frozenset(
+    {
+        "tfx.components.trainer.component.Trainer",
+        "fullpass.components.training.component.RunFnTrainer",
+        "fullpass.components.tuning.component.Tuner",
+    }
+)
 _DONE = frozenset({Status.OK, Status.CACHED, Status.SKIPPED})
 
 

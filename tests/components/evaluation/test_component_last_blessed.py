@@ -53,6 +53,15 @@ def test_an_export_without_a_description_is_measured(tmp_path):
     assert why_not_measured(str(tmp_path), READS) == ""
 
 
+@pytest.mark.parametrize(("of_tfx", "other"), [({"run_fn": "m:run_fn"}, False), ({}, True)])
+def test_models_of_two_trainers_are_not_compared(tmp_path, of_tfx, other):
+    (tmp_path / DESCRIPTION).parent.mkdir()
+    described = {"label": "fare", "task": "regression", "columns": [MILES], **of_tfx}
+    (tmp_path / DESCRIPTION).write_bytes(state_file.encode(described))
+    assert "was trained by another Trainer" in why_not_measured(str(tmp_path), READS, other=other)
+    assert why_not_measured(str(tmp_path), READS, other=not other) == ""
+
+
 @pytest.mark.integration
 @pytest.mark.parametrize(("threshold", "blessed"), [({"not_worse_than": "blessed"}, False), ({"max": 10}, True)])
 def test_a_model_that_reads_a_column_the_rows_lack_is_not_compared_and_the_verdict_says_so(
