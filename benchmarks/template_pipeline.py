@@ -1,10 +1,11 @@
 """Runs a template of TFX under its LocalDagRunner, with some of its components replaced; bench_templates times it.
 
-    python -m benchmarks.template_pipeline DIRECTORY --template taxi|penguin --variant stock|transform|evaluator|three
+    python -m benchmarks.template_pipeline DIRECTORY --template taxi|penguin --variant NAME
 
-The installed `preprocessing_fn` and `run_fn` of the template are called as they are. `transform` and `evaluator`
-replace that component, `three` both and the ExampleGen. All outputs go under DIRECTORY. The last line is a JSON object:
-AUC of the model on the eval rows by scikit-learn, one class against the rest, and the number of these rows.
+The installed `preprocessing_fn` and `run_fn` of the template are called as they are. Of the variants, `stock` replaces
+nothing, `transform` and `evaluator` that component, `three` both and the ExampleGen, and `yaml` all. All outputs go
+under DIRECTORY. The last line is a JSON object: AUC of the model on the eval rows by scikit-learn, one class against
+the rest, and the number of these rows.
 """
 
 import argparse
@@ -12,12 +13,14 @@ import csv
 import glob
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-os.environ["TF_USE_LEGACY_KERAS"] = "1"  # the templates are written for Keras 2
+# The templates are written for Keras 2. With `yaml`, their `run_fn` has a process of its own.
+os.environ["TF_USE_LEGACY_KERAS"] = "0" if "yaml" in sys.argv else "1"
 
 import numpy as np
 import tensorflow as tf
@@ -30,7 +33,7 @@ from benchmarks.common import package_file
 from benchmarks.stock_taxi import taxi_csv
 from fullpass.preprocessing.internals.prism import without_prism
 
-VARIANTS = ("stock", "transform", "evaluator", "three")
+VARIANTS = ("stock", "transform", "evaluator", "three", "yaml")
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ class Template:
         metric: The metric of TFMA that its Evaluator bounds.
         yaml: What Fullpass knows: columns, task and thresholds.
         write: Writes data.csv into a folder.
+        run_fn: The module of its run_fn, below `models`.
     """
 
     label: str
@@ -50,6 +54,7 @@ class Template:
     metric: str
     yaml: str
     write: Callable[[Path], object]
+    run_fn: str
 
 
 def _write_taxi(folder: Path) -> None:
@@ -92,6 +97,7 @@ features: {trip_miles: number, pickup_latitude: number, trip_start_hour: number,
 evaluation: {metrics: [auc, accuracy], thresholds: {accuracy: {min: 0.6, not_worse_than: blessed}}}
 """,
         _write_taxi,
+        "keras_model.model",
     ),
     "penguin": Template(
         "species_xf",
@@ -108,6 +114,7 @@ features: {culmen_length_mm: number, culmen_depth_mm: number, flipper_length_mm:
 evaluation: {metrics: [macro_auc], thresholds: {multiclass_accuracy: {min: 0.6, not_worse_than: blessed}}}
 """,
         _write_penguins,
+        "model",
     ),
 }
 
@@ -115,6 +122,15 @@ evaluation: {metrics: [macro_auc], thresholds: {multiclass_accuracy: {min: 0.6, 
 def build_pipeline(directory: Path, name: str, variant: str, *, steps: int) -> tfx.dsl.Pipeline:
     """Returns the pipeline of a template with all components turned on, in the order of the template."""
     template, models = TEMPLATES[name], f"tfx.experimental.templates.{name}.models"
+    if variant == "yaml":
+        modules = f"""\
+preprocessing: {models}.preprocessing:preprocessing_fn
+model:
+  {{kind: run_fn, function: "{models}.{template.run_fn}:run_fn", train_steps: {steps}, eval_steps: 15,
+   label: {template.label}, logits: {str(template.logits).lower()}}}
+"""
+        (directory / "pipeline.yaml").write_text(template.yaml + modules)
+        return fullpass.tfx_pipeline(directory / "pipeline.yaml", root=directory / "root")
     own = fullpass.tfx_components(directory / "pipeline.yaml", root=directory / "own")
     if variant == "three":
         example_gen = own.Ingest()
@@ -134,7 +150,7 @@ def build_pipeline(directory: Path, name: str, variant: str, *, steps: int) -> t
             examples=examples, schema=schema, preprocessing_fn=f"{models}.preprocessing.preprocessing_fn"
         )
     trainer = tfx.components.Trainer(
-        run_fn=f"{models}.{'keras_model.' if name == 'taxi' else ''}model.run_fn",
+        run_fn=f"{models}.{template.run_fn}.run_fn",
         examples=transform.outputs["transformed_examples"],
         schema=schema,
         transform_graph=transform.outputs["transform_graph"],

@@ -48,7 +48,7 @@ class TransformExecutor(base_beam_executor.BaseBeamExecutor):
             del schema.feature[:]
             schema.feature.extend(kept)
         else:
-            _check_kinds(schema, preprocessing)
+            check_kinds(schema, preprocessing)
         full_pass = FullPass(
             preprocessing=preprocessing,
             schema=schema,
@@ -114,7 +114,7 @@ def _check_rows(rows: Mapping[str, int], examples: Sequence[types.Artifact]) -> 
             )
 
 
-def _check_kinds(schema: schema_pb2.Schema, config: PreprocessingConfig) -> None:
+def check_kinds(schema: schema_pb2.Schema, config: PreprocessingConfig) -> None:
     """Lets every column be missing, as features need it, and checks that a schema of SchemaGen has their types.
 
     Raises:
@@ -133,7 +133,12 @@ def _check_kinds(schema: schema_pb2.Schema, config: PreprocessingConfig) -> None
 
 def read_schema(artifact: types.Artifact) -> schema_pb2.Schema:
     """Returns the schema of a Schema artifact."""
-    return io_utils.SchemaReader().read(f"{artifact.uri}/schema.pbtxt")
+    return read_schema_file(f"{artifact.uri}/schema.pbtxt")
+
+
+def read_schema_file(path: str) -> schema_pb2.Schema:
+    """Returns the schema of a file."""
+    return io_utils.SchemaReader().read(path)
 
 
 class Transform(

@@ -46,6 +46,7 @@ from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.root.layout import ANALYZER_CACHE, SPAN_STATISTICS, SPAN_VERDICTS, WORK
 from fullpass.pipeline.running.build import build_nodes
 from fullpass.pipeline.running.tfx_components import RunPaths
+from fullpass.trainer.config import RunFn
 
 PREDICT, WATCH = "Predict", "Watch"
 """Names of the nodes of a batch prediction and of a watch, as used in the environment file."""
@@ -138,6 +139,8 @@ def check_engines(loaded: Loaded, environment: EnvironmentConfig, nodes: Sequenc
         )
     if others := [name for name in nodes if name != "Trainer" and environment.node(name).workers]:
         raise UserError(f"nodes.{others[0]}.workers: only Trainer can run in several pods. Remove it.")
+    if environment.node("Trainer").workers and isinstance(loaded.config.model, RunFn):
+        raise UserError("nodes.Trainer.workers: the run_fn of model: trains in one pod. Remove it.")
     distribution = loaded.config.training.distribution
     if environment.node("Trainer").workers and distribution not in ("auto", "multi_worker"):
         raise UserError(

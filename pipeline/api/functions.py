@@ -146,6 +146,7 @@ def tfx_components(
     """
     loaded = pipeline if isinstance(pipeline, Loaded) else load_checked(Path(pipeline), span=span, runs_here=ingest)
     folder = pipeline_root(loaded, None if root is None else Path(root))
+    claim_root(folder, loaded.config.name)
     use_modules_of(loaded.folder)
     from fullpass.pipeline.running.build import paths_here
     from fullpass.pipeline.running.run_window import run_window

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from tfx import types
+from tfx.components.schema_gen.import_schema_gen.component import ImportSchemaGen
 from tfx.components.trainer.component import Trainer
 from tfx.dsl.components.common.resolver import Resolver
 from tfx.proto import trainer_pb2
@@ -24,7 +25,7 @@ from fullpass.components.parity.component import Parity
 from fullpass.components.push.component import Pusher
 from fullpass.components.serving_check.component import ServingCheck
 from fullpass.components.training.component import RunFnTrainer
-from fullpass.components.transform.component import Transform
+from fullpass.components.transform.component import Transform, check_kinds, read_schema_file
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.user_code import (
     code_digest,
@@ -208,12 +209,19 @@ class TfxComponents:
             base_model: The model whose ids of tokens stay.
             preprocessing_fn: The path `package.module:function` of a preprocessing_fn of TFX, which takes the place of
                 the features: it gets the tensors of all columns of the schema, and names the outputs.
+
+        Raises:
+            UserError: The schema of an ImportSchemaGen has integers that features read. That of SchemaGen is read when
+                the component runs, before the examples.
         """
         preprocessing, code, spanned = self.preprocessing, self._code, self._is_spanned(examples)
         if preprocessing_fn is not None:
             update = {"function": preprocessing_fn, "whole": True, "compute_at": "transform"}
             preprocessing = preprocessing.model_copy(update=update)
             code = f"{code_digest([preprocessing_fn], self._read_by_code)} {self.paths.libraries}".strip()
+        imported = _producer(schema)
+        if isinstance(imported, ImportSchemaGen) and not preprocessing.whole:
+            check_kinds(read_schema_file(imported.exec_properties["schema_file"]), preprocessing)
         return Transform(
             preprocessing,
             examples=examples,

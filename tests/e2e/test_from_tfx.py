@@ -67,6 +67,25 @@ def test_a_template_runs_with_the_components_of_a_step(tmp_path, steps):
         assert json.loads(manifest.read_text())["read"] == 1_500
 
 
+def test_the_two_modules_run_as_they_are_by_the_yaml_and_a_change_of_what_they_import_trains_again(tmp_path):
+    folder = tmp_path / "taxi"
+    template(folder)
+    file = folder / "pipeline.yaml"
+    file.write_text(file.read_text() + STEPS[6].replace("train_steps: 1000", "train_steps: 20"))
+    first = run_command("fullpass", "run", "pipeline.yaml", cwd=folder, timeout=900)
+    assert first.returncode == 0, first.stdout + first.stderr
+    [version] = (folder / "serving").glob("[0-9]*")
+    assert json.loads((version / "assets.extra" / "fullpass.json").read_text())["lineage"]["blessing"]["blessed"]
+    again = run_command("fullpass", "run", "pipeline.yaml", cwd=folder, timeout=900)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "Trainer: ok" not in again.stdout + again.stderr
+    constants = folder / "models" / "keras_model" / "constants.py"
+    constants.write_text(constants.read_text().replace("[16, 8]", "[4]"))
+    changed = run_command("fullpass", "run", "pipeline.yaml", "--to", "Evaluator", cwd=folder, timeout=900)
+    assert "Trainer: ok" in changed.stdout + changed.stderr
+    assert "last blessed" in changed.stdout
+
+
 def test_the_last_step_is_a_pipeline_of_the_yaml(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "data.csv").write_text("".join(taxi_lines(1_500)))

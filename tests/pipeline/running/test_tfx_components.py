@@ -90,6 +90,21 @@ def test_what_a_component_cannot_do_alone_is_refused(own, stock, make, says):
     assert says in str(refused.value)
 
 
+def test_integers_that_features_read_are_refused_as_soon_as_a_schema_tells_of_them(own, stock, tmp_path):
+    file = tmp_path / "schema.pbtxt"
+    file.write_text('feature { name: "rooms" type: INT } feature { name: "price" type: FLOAT }')
+    schema = tfx.components.ImportSchemaGen(schema_file=str(file)).outputs["schema"]
+    with pytest.raises(fullpass.UserError, match="column 'rooms': the examples hold integers.* Use Ingest"):
+        own.Transform(examples=stock["examples"], schema=schema)
+    own.Transform(examples=stock["examples"], schema=schema, preprocessing_fn="a:b")
+
+
+def test_the_root_is_marked_and_that_of_another_pipeline_refused(own, tmp_path):
+    (tmp_path / "other.yaml").write_text(YAML.replace("name: table", "name: other"))
+    with pytest.raises(fullpass.UserError, match="is the root of the pipeline table"):
+        fullpass.tfx_components(tmp_path / "other.yaml", root=tmp_path / "root")
+
+
 def test_the_data_need_not_be_here_if_another_example_gen_reads_it(tmp_path, stock):
     (tmp_path / "pipeline.yaml").write_text(YAML.replace("rows.csv", "elsewhere.csv"))
     with pytest.raises(fullpass.UserError):
