@@ -115,6 +115,22 @@ def films(folder: Path) -> InitSet:
     return InitSet(str(folder / "films.csv"), "good", left_out, {"genres": "category"})
 
 
+def survey(folder: Path) -> InitSet:
+    """Answers to a survey: ages as intervals, incomes, and two scales of words with an order."""
+    random, rows = np.random.default_rng(5), 900
+    age, income, often, agrees = (random.integers(0, 6, rows) for _ in range(4))
+    ages = np.array(["<18", "18-24", "25-34", "35-49", "50-64", "65+"])
+    incomes = np.array(["under $20K", "$20K - $40K", "$40K - $60K", "$60K - $80K", "over $80K", "prefer not to say"])
+    scale = ["strongly disagree", "disagree", "somewhat disagree", "neutral", "agree", "strongly agree"]
+    table = pd.DataFrame({"age": ages[age], "income": incomes[income], "agrees": np.array(scale)[agrees]})
+    table["reads"] = np.array(["never", "rarely", "sometimes", "often", "very often", "always"])[often]
+    score = 0.5 * age + 0.4 * np.where(income == 5, 2, income) + 0.7 * agrees + 0.3 * often
+    table["subscribes"] = np.where(score + random.normal(0, 1, rows) > score.mean(), "yes", "no")
+    table.to_csv(folder / "survey.csv", index=False)
+    ordinals = dict.fromkeys(("age", "income", "agrees", "reads"), "ordinal")
+    return InitSet(str(folder / "survey.csv"), "subscribes", frozenset(), ordinals)
+
+
 def competition(folder: Path) -> InitSet:
     """A folder of a train file, a test file without labels, and a sample submission."""
     random, rows = np.random.default_rng(4), 4000
@@ -174,6 +190,7 @@ SETS: Mapping[str, Callable[[Path], InitSet]] = {
         bicycles,
         air,
         films,
+        survey,
         competition,
         sorted_parquet,
         chinese,

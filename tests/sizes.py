@@ -18,10 +18,10 @@ COMMITS = 100
 """The commits whose files are counted: about a week of work, so that one large commit does not move the median."""
 
 CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
-    "init": (1_715, ("pipeline/authoring/init/", "pipeline/authoring/derived_columns")),
-    "profile of data": (2_365, ("pipeline/authoring/profile/",)),
-    "page of the data": (472, ("pipeline/authoring/data_page/",)),
-    "check --data": (750, ("pipeline/authoring/data_check/",)),
+    "init": (1_735, ("pipeline/authoring/init/", "pipeline/authoring/derived_columns")),
+    "profile of data": (2_425, ("pipeline/authoring/profile/",)),
+    "page of the data": (476, ("pipeline/authoring/data_page/",)),
+    "check --data": (757, ("pipeline/authoring/data_check/",)),
     "rules of check": (1_310, ("pipeline/authoring/checks/",)),
     "YAML, messages, schema, reference": (
         1_220,
@@ -35,7 +35,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
         1_360,
         ("components/statistics/", "components/data_gate/", "components/declared_schema"),
     ),
-    "features, dates, graph, values": (4_695, ("preprocessing/",)),
+    "features, dates, graph, values": (4_710, ("preprocessing/",)),
     "expressions": (790, ("preprocessing/expressions/",)),
     "analysis, Transform, cache": (
         1_460,
@@ -47,13 +47,13 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "tuning": (330, ("trainer/tuning/", "components/tuning/")),
     "export": (460, ("trainer/export/",)),
     "export for small devices, as an image": (980, ("trainer/portable/", "components/portable/")),
-    "evaluation": (2_428, ("components/evaluation/",)),
+    "evaluation": (2_434, ("components/evaluation/",)),
     "parity, serving check, push": (885, ("components/parity/", "components/serving_check/", "components/push/")),
     "predict": (945, ("components/predict/",)),
     "serve": (970, ("components/serving/", "components/serving_log/", "pipeline/serving/")),
     "report, pages": (945, ("components/report/", "components/pages/")),
     "compare, evaluate, refresh": (
-        710,
+        750,
         (
             "pipeline/registry/compare",
             "pipeline/registry/evaluate",

@@ -112,6 +112,10 @@ RULES: Mapping[str, GuessRule] = {
         "Cells such as ['a', 'b'] hold several values.",
         "case list_literals",
     ),
+    "ordered words": GuessRule(
+        "Words such as low, medium, high, and 18-24 beside 65+, have an order.",
+        "init_sets survey",
+    ),
     "codes with an E": GuessRule(
         "84E42 beside 33259 is a part number, and no power of ten.",
         "case e_codes",

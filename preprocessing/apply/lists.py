@@ -18,8 +18,9 @@ from fullpass.preprocessing.apply.list_tensors import (
 from fullpass.preprocessing.apply.number_chains import MISSING, Quantity, apply_quantities
 from fullpass.preprocessing.apply.vocabulary import with_domain
 from fullpass.preprocessing.expressions.tensor_ops import number_tensor
-from fullpass.preprocessing.features.feature import DurationFeature, NumberFeature
+from fullpass.preprocessing.features.feature import NumberFeature
 from fullpass.preprocessing.features.lists import ListOf
+from fullpass.preprocessing.features.number_features import QuantityFeature
 from fullpass.preprocessing.features.output import transformed_name, weight_name
 
 Rows = dict[str, tf.Tensor | tf.SparseTensor]
@@ -85,7 +86,7 @@ def kept_of_sequence(sequence: str, options: ListOf, columns: Columns) -> KeptEl
     return select_kept(lengths, options)
 
 
-def quantity_of(name: str, feature: NumberFeature | DurationFeature, values: tf.Tensor, columns: Columns) -> Quantity:
+def quantity_of(name: str, feature: QuantityFeature, values: tf.Tensor, columns: Columns) -> Quantity:
     """Returns the values of a feature, float32 [n], NaN for missing, with its transforms and their keys."""
     keys = {key: columns.token(key).values for spec in feature.transforms if (key := getattr(spec, "key", None))}
     return Quantity(f"features.{name}", values, feature.missing, feature.transforms, keys)

@@ -7,12 +7,13 @@ import tensorflow as tf
 from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.date import elapsed
 from fullpass.preprocessing.apply.lists import numbers, quantity_of
-from fullpass.preprocessing.apply.number_chains import Quantity, analyze_chain, fill_remaining_with_zero
+from fullpass.preprocessing.apply.number_chains import MISSING, Quantity, analyze_chain, fill_remaining_with_zero
 from fullpass.preprocessing.apply.statistics import Statistics, principal_components
 from fullpass.preprocessing.apply.token_ids import Transformed
 from fullpass.preprocessing.columns.raw_columns import RawColumn
 from fullpass.preprocessing.expressions.tensor_ops import number_tensor
-from fullpass.preprocessing.features.feature import DurationFeature, NumberFeature, VectorFeature
+from fullpass.preprocessing.features.feature import DurationFeature, NumberFeature, OrdinalFeature, VectorFeature
+from fullpass.preprocessing.features.number_features import QuantityFeature
 from fullpass.preprocessing.features.output import transformed_name
 from fullpass.preprocessing.features.transforms import Pca, TransformSpec, VectorZScore, ZScore
 
@@ -37,8 +38,15 @@ def duration(name: str, feature: DurationFeature, columns: Columns) -> dict[str,
     return _quantity(name, feature, elapsed(name, feature, columns), columns)
 
 
+def ordinal(name: str, feature: OrdinalFeature, columns: Columns) -> dict[str, Transformed | Quantity]:
+    """Transforms the rank of a word, 1 for the first one of the order, like any other number."""
+    found = tf.equal(columns.token(feature.column or name).values[:, tf.newaxis], tf.constant([feature.order]))
+    ranks = tf.reduce_sum(tf.where(found, tf.range(1.0, len(feature.order) + 1), 0.0), axis=1)
+    return _quantity(name, feature, tf.where(ranks > 0, ranks, MISSING), columns)
+
+
 def _quantity(
-    name: str, feature: NumberFeature | DurationFeature, values: tf.Tensor, columns: Columns
+    name: str, feature: QuantityFeature, values: tf.Tensor, columns: Columns
 ) -> dict[str, Transformed | Quantity]:
     result: dict[str, Transformed | Quantity] = {transformed_name(name): quantity_of(name, feature, values, columns)}
     if feature.indicator:

@@ -12,7 +12,13 @@ from fullpass.preprocessing.features.base_feature import BaseFeature
 from fullpass.preprocessing.features.id_features import BooleanFeature, CategoryFeature, DateFeature, TextFeature
 from fullpass.preprocessing.features.ids import Encoding
 from fullpass.preprocessing.features.image_feature import ImageFeature
-from fullpass.preprocessing.features.number_features import CountFeature, DurationFeature, NumberFeature, VectorFeature
+from fullpass.preprocessing.features.number_features import (
+    CountFeature,
+    DurationFeature,
+    NumberFeature,
+    OrdinalFeature,
+    VectorFeature,
+)
 from fullpass.preprocessing.features.output import Output, dense_output, ids_output
 from fullpass.preprocessing.features.target_feature import TargetFeature
 from fullpass.preprocessing.spec import Count, ImportPath, Name, SelectedBy, members_by_tag
@@ -59,6 +65,7 @@ Feature = Annotated[
     | BooleanFeature
     | DateFeature
     | DurationFeature
+    | OrdinalFeature
     | TextFeature
     | CountFeature
     | TargetFeature

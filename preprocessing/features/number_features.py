@@ -21,11 +21,14 @@ from fullpass.preprocessing.features.transforms import (
     ZScore,
 )
 from fullpass.preprocessing.spec import Count, Flag, Float32, Name
+from fullpass.preprocessing.token_spelling import distinct_tokens
 
 MissingRule = Literal["mean", "median", "min", "max", "own_bucket"] | Float32
 
 
-class _Quantity(BaseFeature):
+class QuantityFeature(BaseFeature):
+    """What becomes one number, or by `bucketize` an id: the fields of numbers, durations and ordinals."""
+
     missing: MissingRule = "mean"
     """Replaces missing values: a statistic of train, a constant, or own_bucket (id 0, after bucketize)."""
     indicator: Flag = False
@@ -51,7 +54,7 @@ class _Quantity(BaseFeature):
         return transforms
 
     @model_validator(mode="after")
-    def _own_bucket_needs_buckets(self) -> "_Quantity":
+    def _own_bucket_needs_buckets(self) -> "QuantityFeature":
         if self.missing == "own_bucket" and not self.bucketized:
             raise ValueError("missing: own_bucket needs `bucketize` as the last transform.")
         if self.encoding != "auto" and not self.bucketized:
@@ -75,7 +78,7 @@ class _Quantity(BaseFeature):
         return None if self.bucketized else f"{name} is a number, not an id. {fix}"
 
 
-class NumberFeature(_Quantity):
+class NumberFeature(QuantityFeature):
     """A quantity. Transformed: float32 [batch], or int64 ids after `bucketize`.
 
     `missing` is computed on train's raw values and passed through the transforms; after `bucketize` it is id 0 by
@@ -113,7 +116,7 @@ runtime: {type: number, format: "2h 10m"}      # minutes
         return self
 
 
-class DurationFeature(_Quantity):
+class DurationFeature(QuantityFeature):
     """The time from `start` to `end`, missing if either is; then like a number."""
 
     example: ClassVar[str] = """\
@@ -134,6 +137,32 @@ wait: {type: duration, start: ordered_at, end: picked_up_at, unit: minutes, tran
     def column_types(self, name: str) -> dict[str, str]:
         """Returns column -> type, for both dates."""
         return {self.start: "string", self.end: "string"}
+
+
+class OrdinalFeature(QuantityFeature):
+    """The rank of a word in an order: 1 for the first one. Then like a number; another text is missing.
+
+    The words are compared as the tokens of a category.
+    """
+
+    example: ClassVar[str] = """\
+priority: {type: ordinal, order: [low, medium, high]}
+age: {type: ordinal, order: [18-24, 25-34, 35-64, 65+], missing: median, indicator: true}
+"""
+    computed_by: ClassVar = "quantities.ordinal"
+    column_holds: ClassVar = "token"
+
+    type: Literal["ordinal"]
+    order: tuple[Name, ...] = Field(min_length=2)
+    """The words, the lowest first."""
+
+    @field_validator("order")
+    @classmethod
+    def _different_words(cls, order: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            return distinct_tokens(order)
+        except ValueError as error:
+            raise ValueError(f"every word must be listed only once; {error}.") from None
 
 
 class CountFeature(BaseFeature):

@@ -4,6 +4,7 @@ The effect of a column that interacts with others is averaged over the rows. The
 values that occur in no row. Source: Friedman, Greedy Function Approximation (2001).
 """
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -55,7 +56,8 @@ class ColumnReaders:
     Attributes:
         kind: Whether its values are numbers, dates, or unordered values.
         features: The features that read it, directly or through derived columns, and their sequences.
-        formats: Formats of the dates, if it is read as dates; of numbers that are text, how they are written.
+        formats: Formats of the dates, if it is read as dates; of numbers that are text, how they are written; of words
+            that have an order, the words.
         left_out: Reason why its dependence is not shown; "" if it is shown.
     """
 
@@ -232,10 +234,13 @@ def _readers(
     types: set[str] = {config.features[name].type for name in names}
     sequences = [sequence for name in names if (sequence := config.sequence_of(name)) is not None]
     written = [f.format for name in names if (f := config.features[name]).type == "number" and f.format]
+    order = [word for name in names for word in getattr(config.features[name], "order", ())]
     kind: Literal["number", "date", "value"] = "date" if formats else "value"
     if column.type == "number" or (written and not formats):
         kind, formats = "number", tuple(dict.fromkeys(written))
-    return ColumnReaders(column.name, kind, (*names, *sequences), formats, _left_out(column, types, sequences))
+    return ColumnReaders(
+        column.name, kind, (*names, *sequences), formats or tuple(order), _left_out(column, types, sequences)
+    )
 
 
 def _left_out(column: RawColumn, types: set[str], sequences: Sequence[str]) -> str:
@@ -262,7 +267,7 @@ def _points_of(column: ColumnReaders, values: np.ndarray) -> _Points | str:
     elif column.kind == "date":
         points = _dates(values[values != b""], compile_format(column.formats[0]))
     else:
-        return _frequent(values[values != b""])
+        return _frequent(values[values != b""], column.formats)
     return points if len(points.values) > 1 else _ONE_VALUE
 
 
@@ -296,15 +301,17 @@ def _ordered(values: np.ndarray, places: np.ndarray, texts: Sequence[str]) -> _P
     return _Points(values[first], tuple(texts[i] for i in first), tuple(distinct.tolist()))
 
 
-def _frequent(values: np.ndarray) -> _Points | str:
-    """Returns the most frequent values, the most frequent first; if all are numbers, in their order."""
+def _frequent(values: np.ndarray, order: Sequence[str]) -> _Points | str:
+    """Returns the most frequent values, the most frequent first; if all are numbers or in an order, in their order."""
     distinct, counts = np.unique(values.astype(object), return_counts=True)
     if len(distinct) < 2:
         return _ONE_VALUE
     if len(distinct) > _MOST_POINTS and counts.max() == 1:
         return "its values do not repeat"
-    numbers = read_written((value.decode("utf-8", "replace") for value in distinct), "1234.5")
-    are_numbers = np.isfinite(numbers).all()
+    texts = [value.decode("utf-8", "replace") for value in distinct]
+    ranks = {word: float(rank) for rank, word in enumerate(order)}
+    numbers = np.array([ranks.get(text, math.nan) for text in texts]) if ranks else read_written(texts, "1234.5")
+    are_numbers = bool(ranks) or np.isfinite(numbers).all()
     most = np.argsort(-counts, kind="stable")[: _MOST_NUMBERS if are_numbers else _MOST_POINTS]
     chosen = distinct[most[np.argsort(numbers[most], kind="stable")] if are_numbers else most]
     return _Points(chosen, tuple(value.decode("utf-8", "replace") for value in chosen))

@@ -99,7 +99,7 @@ def check_whole_numbers(loaded: Loaded) -> Iterator[Finding]:
     for name, feature in config.all_features.items():
         vocabulary, path = getattr(feature, "vocabulary", None), config.keys_of(name)
         given[*path, "vocabulary", "tokens"] = getattr(vocabulary, "tokens", None) or ()
-        given |= {(*path, words): getattr(feature, words, ()) for words in ("true", "false")}
+        given |= {(*path, words): getattr(feature, words, ()) for words in ("true", "false", "order")}
     for keys, texts in given.items():
         for text in texts:
             if (token := as_token(text, decimal)) not in (text, as_token(text)):

@@ -22,8 +22,10 @@ from fullpass.preprocessing.features.feature import (
     DateFeature,
     DurationFeature,
     NumberFeature,
+    OrdinalFeature,
 )
 from fullpass.preprocessing.features.ids import Vocabulary
+from fullpass.preprocessing.token_spelling import as_token
 from fullpass.preprocessing.values.convert import Converted, convert_raw, read_numbers
 from fullpass.preprocessing.values.list_values import is_list, length_mismatch
 from fullpass.preprocessing.values.written_values import read_written
@@ -136,6 +138,15 @@ def check_booleans(sampled: SampledData) -> Iterator[Finding]:
             what = f"column {column}: {{share}} of values are neither true nor false"
             fix = "count as missing. Name them under `true` and `false`, or write type: category."
             yield from _unfit(keys, values, wrong, what, fix)
+
+
+def check_ordinals(sampled: SampledData) -> Iterator[Finding]:
+    """Ordinals hold the words of their order."""
+    for keys, feature, column, values in sampled.features():
+        if isinstance(feature, OrdinalFeature):
+            wrong = ~values.where(lambda text: as_token(text) in feature.order)  # noqa: B023 called at once
+            what = f"{{share}} of values of {column} are no words of the order"
+            yield from _unfit((*keys, "order"), values, wrong, what, "count as missing. Add them where they belong.")
 
 
 def check_written_numbers(sampled: SampledData) -> Iterator[Finding]:

@@ -20,6 +20,7 @@ from fullpass.preprocessing.features.feature import (
     DurationFeature,
     Feature,
     NumberFeature,
+    OrdinalFeature,
     TextFeature,
 )
 from fullpass.preprocessing.values.list_values import split_text
@@ -36,11 +37,13 @@ class CellReading:
         what: Numbers; dates, as seconds since 1970; lengths of texts, in characters; or tokens.
         format: How numbers or dates are written, as `format` of their feature.
         separator: Splits a cell into tokens.
+        order: The tokens that an ordinal has, the lowest first.
     """
 
     what: What
     format: str | None = None
     separator: str | None = None
+    order: tuple[str, ...] = ()
 
     def cells(self, values: ValueCounts) -> "Cells":
         """Returns the cells of a column."""
@@ -109,6 +112,7 @@ _BY_FEATURE: dict[type, What] = {
     TextFeature: "length",
     CategoryFeature: "token",
     BooleanFeature: "token",
+    OrdinalFeature: "token",
 }
 _TOKENS = ("category", "categories", "boolean", "constant", "empty")
 """Kinds of profiles whose cells are tokens."""
@@ -118,7 +122,8 @@ def reading_of(column: ColumnProfile, feature: Feature | None = None) -> CellRea
     """Returns how a column is read: by its feature, else by its profile; None for ids, lists, vectors and images."""
     what = _BY_FEATURE.get(type(feature)) if feature is not None else None
     if what is not None:
-        return CellReading(what, getattr(feature, "format", None), getattr(feature, "separator", None))
+        own = {key: getattr(feature, key) for key in ("format", "separator", "order") if hasattr(feature, key)}
+        return CellReading(what, **own)
     if column.dates is not None:
         return CellReading("date", column.dates.format)
     if column.numbers is not None and column.kind in ("number", "written_number"):

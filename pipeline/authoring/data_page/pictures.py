@@ -13,6 +13,7 @@ from fullpass.pipeline.authoring.data_page.cells import Cells
 from fullpass.pipeline.authoring.profile.column_profile import shown
 from fullpass.pipeline.authoring.profile.strength import Target
 from fullpass.pipeline.authoring.profile.value_counts import NO_VALUES, ValueCounts
+from fullpass.pipeline.authoring.profile.word_orders import word_order
 
 _WIDTH, _HEIGHT = 290, 90
 """Pixels of a picture in a table."""
@@ -39,7 +40,7 @@ class Bars:
         edges: float64 [bars + 1], the ends of the bins; None if each bar is a value.
         names: The values of the bars; empty for bins.
         is_date: Whether the edges are seconds since 1970.
-        is_ordered: Whether the values are numbers, in their order; else the commonest is the first.
+        is_ordered: Whether the values are numbers, in their order; else words in theirs, or the commonest is the first.
     """
 
     edges: np.ndarray | None
@@ -84,7 +85,9 @@ def bars_of(sides: Sequence[Cells]) -> Bars:
     if sides[0].numbers is None:
         numbers = ValueCounts(every.values, np.array(every.counts), NO_VALUES.codes).numbers
         if len(numbers) > _FEW or np.isnan(numbers).any():
-            return Bars(None, every.values[:_TOP])
+            order = sides[0].reading.order or word_order(every.values)
+            ranks = {word: rank for rank, word in enumerate(order)}
+            return Bars(None, sorted(every.values[:_TOP], key=lambda name: ranks.get(name, len(ranks))))
         return Bars(None, [every.values[index] for index in np.argsort(numbers)], is_ordered=True)
     if len(every.values) <= _FEW and not is_date:
         return Bars(None, _number_names(np.array(every.values)), is_ordered=True)

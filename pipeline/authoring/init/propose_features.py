@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fullpass.pipeline.authoring.defaults import FEWEST_SEARCHED
 from fullpass.pipeline.authoring.init.yaml_text import YamlLine
 from fullpass.pipeline.authoring.profile.column_profile import (
     FEW_VALUES,
@@ -17,6 +18,7 @@ from fullpass.pipeline.authoring.profile.column_profile import (
 from fullpass.pipeline.authoring.profile.date_formats import differing_parts
 from fullpass.pipeline.authoring.profile.number_profile import NumberProfile
 from fullpass.pipeline.authoring.profile.strength import Strength
+from fullpass.pipeline.authoring.profile.word_orders import word_order
 from fullpass.pipeline.authoring.rules import rule
 
 _SKEWED = 2.0
@@ -46,7 +48,8 @@ _UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60), ("seconds", 1))
 
 def feature_of(column: ColumnProfile, strength: Strength | None) -> YamlLine:
     """Returns the entry of `features` for a column whose kind can be a feature."""
-    what, value = _BY_KIND[column.kind](column)
+    ordered = column.kind == "category" and column.values.rows < FEWEST_SEARCHED and word_order(column.values.texts)
+    what, value = _ordinal(column, ordered) if ordered else _BY_KIND[column.kind](column)
     told = f"; {strength.shown} alone" if strength is not None else ""
     missing = column.values.missing_share
     told = (f"; {missing:.1%} missing" if missing >= _TOLD_MISSING else "") + told
@@ -159,6 +162,19 @@ def _category(column: ColumnProfile) -> tuple[str, Any]:
     if fields:
         what += ", rare ones share ids"
     return what, {"type": "category", "vocabulary": fields} if fields else "category"
+
+
+def _ordinal(column: ColumnProfile, order: Sequence[str]) -> tuple[str, Any]:
+    what = f"{len(order)} words in order, {shown(order[0], 24)} to {shown(order[-1], 24)}"
+    return what + (", others are missing" if len(order) < column.values.distinct else ""), ordinal(column, order)
+
+
+def ordinal(column: ColumnProfile, order: Sequence[str]) -> dict[str, Any]:
+    """Returns the ranks of words that have an order as a feature; other words and missing ones as one more number."""
+    fields: dict[str, Any] = {"type": "ordinal", "order": list(order)}
+    if len(order) < column.values.distinct or column.values.missing_share >= _OFTEN_MISSING:
+        fields |= {"missing": "median", "indicator": True}
+    return fields
 
 
 def _categories(column: ColumnProfile) -> tuple[str, Any]:

@@ -21,6 +21,7 @@ TRANSFORMS = members_by_tag(VectorTransform) | members_by_tag(NumberTransform)
 FORMS = {
     "features.*.vocabulary": {"type": "category"},
     "features.*.vocabulary.tokens": {"type": "category"},
+    "features.*.order": {"type": "ordinal"},
     "features.*.hash": {"type": "category"},
     "features.*.identity": {"type": "category"},
     "features.*.encoding": {"type": "category"},

@@ -69,6 +69,32 @@ def test_written_numbers(assert_transform):
     )
 
 
+def test_ranks_of_ordered_words(assert_transform):
+    order = ["low", "medium", "high", "7"]
+    deviation = np.std([1.0, 2.0, 3.0])
+    assert_transform(
+        {
+            "risk": {"type": "ordinal", "order": order, "transforms": [], "missing": "max", "indicator": True},
+            "scaled": {"type": "ordinal", "column": "risk", "order": order},
+            "bucket": {
+                "type": "ordinal",
+                "column": "risk",
+                "order": order,
+                "transforms": [{"bucketize": {"boundaries": [3]}}],
+            },
+        },
+        analyze={"risk": ["medium", "low", "high", None, "Low", "unheard of"]},
+        # The text 7.0 is the token 7, as in a category; another case is another word.
+        apply={"risk": ["low", "high", "7.0", "HIGH", None, "medium"]},
+        expected={
+            "risk_xf": [1, 3, 4, 3, 3, 2],
+            "risk.missing_xf": [0, 0, 0, 1, 1, 0],
+            "scaled_xf": [(x - 2) / deviation for x in (1, 3, 4, 2, 2, 2)],
+            "bucket_xf": [1, 2, 2, 0, 0, 1],
+        },
+    )
+
+
 def test_quantiles(assert_transform):
     hundred = [float(i) for i in np.random.RandomState(0).permutation(100)]  # 0 .. 99
     half_zero = [0.0] * 60 + [float(i) for i in range(1, 41)]

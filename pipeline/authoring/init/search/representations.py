@@ -1,5 +1,6 @@
 """The table of representations that `init` tries: which columns suggest one, its line in the YAML, and its numbers."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -7,12 +8,13 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from fullpass.pipeline.authoring.init.propose_features import feature_of
+from fullpass.pipeline.authoring.init.propose_features import feature_of, ordinal
 from fullpass.pipeline.authoring.init.propose_label import unique
 from fullpass.pipeline.authoring.init.search.encodings import SMOOTHING, Encoding
 from fullpass.pipeline.authoring.init.yaml_text import YamlLine
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile
 from fullpass.pipeline.authoring.profile.date_formats import repeating_groups
+from fullpass.pipeline.authoring.profile.word_orders import word_order
 
 _FEWEST_VALUES = 3
 """Values of ids; the effect of two is a line."""
@@ -97,6 +99,15 @@ def _categories(columns: SampledColumns) -> Iterator[TriedFeature]:
             yield TriedFeature(line, known_encodings(coded, columns.used)[0])
 
 
+def _ranks(columns: SampledColumns) -> Iterator[TriedFeature]:
+    """Yields the ranks of words that have an order, beside the words as a category."""
+    for column in columns.profiles:
+        if column.kind == "category" and (order := word_order(column.values.texts)):
+            places = [float(order.index(text)) if text in order else math.nan for text in column.values.texts]
+            line = columns.line(f"{column.name}_rank", {**ordinal(column, order), "column": column.name})
+            yield TriedFeature(line, Encoding(column.values.per_row(np.array(places))[columns.used]))
+
+
 def _times(columns: SampledColumns) -> Iterator[TriedFeature]:
     """Yields the time itself, beside the parts of a date."""
     for column in columns.profiles:
@@ -162,6 +173,7 @@ class Kind:
 
 KINDS: Sequence[Kind] = (
     Kind(("whole number as a category", "whole numbers as categories"), _categories),
+    Kind(("rank of ordered words", "ranks of ordered words"), _ranks),
     Kind(("time itself", "times themselves"), _times),
     Kind(("target mean", "target means"), _means, needs_mean=True),
     Kind(("target mean of a pair", "target means of pairs"), _pairs, needs_mean=True, sizes=(6, 20, FEATURES)),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
+from fullpass.pipeline.authoring.defaults import FEWEST_SEARCHED
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel
 from fullpass.pipeline.authoring.init.search.encodings import Encoding
 from fullpass.pipeline.authoring.init.search.judge import (
@@ -35,8 +36,6 @@ from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
 from fullpass.trainer.loss_config import LOSSES
 from fullpass.trainer.trees.work import seconds_of_work
 
-_FEWEST_ROWS = 2_000
-"""Labelled rows from which on a search pays: below, trees of a run are chosen by folds, which target means prevent."""
 _FEWEST_OF_CLASS = 50
 """Rows with another label than the commonest: ten in each fold."""
 _REPEATING = 0.9
@@ -68,7 +67,7 @@ def search(
     """
     known = np.flatnonzero(~np.isnan(chosen.target.y) & profile.sample.splits.get("train", True))
     can_be_judged = chosen.guess.task != "multilabel" and all(column.kind != "image" for column in features)
-    if seconds <= 0 or len(known) < _FEWEST_ROWS or not can_be_judged or _is_rare(chosen.target.y[known]):
+    if seconds <= 0 or len(known) < FEWEST_SEARCHED or not can_be_judged or _is_rare(chosen.target.y[known]):
         return SearchResult()
     names = [column.name for column in features]
     table = SampledColumns([c for c in features if profile.column(c.name) is not None], known, taken)
@@ -80,7 +79,7 @@ def search(
         return SearchResult()
     planned = _planned(table, judge, encodings)
     allowed = seconds / seconds_of_work(planned) * len(known)
-    if allowed < min(len(known), _FEWEST_ROWS):
+    if allowed < min(len(known), FEWEST_SEARCHED):
         told = f"representations: they would take about {seconds_of_work(planned):.1f} s of processor"
         return SearchResult(told=[told])
     if allowed < len(known):

@@ -48,6 +48,13 @@ def test_of_a_linear_model_it_is_the_line():
     assert kind.scores[0][0] - kind.scores[0][1] == pytest.approx(3, abs=1e-5)
 
 
+def test_words_of_an_order_are_shown_in_it():
+    size = ColumnReaders("kind", "value", ("kind",), ("s", "m", "l"))
+    kinds = np.array([(b"l", b"l", b"l", b"s", b"?", b"m")[i % 6] for i in range(500)], object)
+    (kind,) = measure_dependence(linear, {**rows(), "kind": kinds}, [size]).columns
+    assert kind.values == ("s", "m", "l", "?")
+
+
 def mean_x():
     """Returns the mean x of the sampled rows, from a model whose score is x."""
     found = measure_dependence(lambda inputs: {"scores": inputs["x"]}, rows(), [])
@@ -167,6 +174,8 @@ CONFIG = PreprocessingConfig.model_validate(
             "kind": "category",
             "note": "text",
             "price": {"type": "number", "format": "$1,234.5"},
+            "risk": {"type": "ordinal", "order": ["low", "high"]},
+            "risk_name": {"type": "category", "column": "risk"},
             "started": {"type": "date", "format": "epoch_days"},
             "tags": {"type": "category", "list": True},
         },
@@ -181,6 +190,7 @@ def test_features_are_traced_to_the_raw_columns_that_they_are_made_from():
     assert readers["kind"].kind == "value"
     assert (readers["started"].kind, readers["started"].formats) == ("date", ("epoch_days",))
     assert (readers["price"].kind, readers["price"].formats) == ("number", ("$1,234.5",))
+    assert (readers["risk"].kind, readers["risk"].formats) == ("value", ("low", "high"))
     assert (readers["note"].left_out, readers["tags"].left_out) == ("text", "a list")
     importance = [
         {"feature": name, "importance": worth}

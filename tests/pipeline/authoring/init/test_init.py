@@ -510,6 +510,23 @@ def test_rows_that_a_split_by_content_parts_by_their_label_are_split_by_chance(t
     assert run(tmp_path, write(tmp_path / "apart.csv", apart), label="late").data.split.method == "hash"
 
 
+@pytest.mark.parametrize("rows", [600, 2_400])
+def test_few_words_with_an_order_become_their_rank(tmp_path, random, rows):
+    risk, age = random.integers(0, 3, rows), random.integers(0, 5, rows)
+    y = risk + random.normal(0, 0.4, rows) + (age == 4)
+    table = {"risk": np.array(["Low", "Medium", "High"])[risk], "y": np.where(y > 1.4, "yes", "no")}
+    table["age"] = np.array(["<18", "18-39", "40-64", "65+", "Unknown"])[age]
+    written = init(str(write(tmp_path / "rows.csv", table)), output=str(tmp_path / "p.yaml"), label="y")
+    found = load(written.file).config.features
+    if rows < 2_000:
+        assert (found["risk"].type, found["risk"].order) == ("ordinal", ("Low", "Medium", "High"))
+        assert (found["age"].order, found["age"].indicator) == (("<18", "18-39", "40-64", "65+"), True)
+        assert "3 words in order, Low to High" in written.text and "others are missing" in written.text
+    else:  # one id per value tells as much, and the search says so
+        assert (found["risk"].type, found["age"].type) == ("category", "category")
+        assert "2 ranks of ordered words: " in next(x for x in written.summary if x.startswith("tried"))
+
+
 def test_a_column_that_renames_the_values_of_another_is_left_out(tmp_path, random):
     """Codes and names of cities; a third column that parts the cities otherwise stays, and so does a rare remark."""
     city, x = random.integers(0, 12, ROWS), random.normal(size=ROWS)
