@@ -6,6 +6,7 @@ The lineage of a model can therefore be read without its pipeline.
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -86,7 +87,7 @@ def folder_digest(folder: str) -> str | None:
 
 def _evaluation_facts(verdict: Verdict | None, blessing: RecordedArtifact | None) -> Json:
     if verdict is None or blessing is None:
-        return {"metrics": {}, "examples_evaluated": None, "baseline": None, "blessing": None}
+        return {"metrics": {}, "standard_errors": {}, "examples_evaluated": None, "baseline": None, "blessing": None}
     properties = blessing.properties
     against = properties.get("baseline_model")
     baseline = {m.metric: m.baseline for m in verdict.metrics if m.baseline is not None}
@@ -96,6 +97,7 @@ def _evaluation_facts(verdict: Verdict | None, blessing: RecordedArtifact | None
     forced = {name: properties[name] for name in ("by", "why", "at", "refused_for") if name in properties}
     return {
         "metrics": {m.metric: m.value for m in verdict.metrics},
+        "standard_errors": {m.metric: m.error for m in verdict.metrics if not math.isnan(m.error)},
         "examples_evaluated": verdict.examples,
         "baseline": {"model": against, "metrics": baseline} if against else None,
         "blessing": {"blessed": blessed, "by": by, **forced, "reasons": reasons, "notes": list(verdict.notes)},

@@ -143,11 +143,14 @@ def compare(
     from fullpass.pipeline.registry import compare_several as several
 
     with noise_to(Path(os.devnull)), large_imports():
-        pairs = [comparing.compare_models(a, other, file, data, read_as) for other in (b, *(more or ()))]
+        if more:
+            found = several.compare_several(a, (b, *more), file, data, read_as)
+        else:
+            pair = comparing.compare_models(a, b, file, data, read_as)
     if more:
-        _give(several.Comparisons(tuple(pairs)), several.shown, page, as_json=as_json)
+        _give(found, several.shown, page, as_json=as_json)
     else:
-        _give(pairs[0], comparing.shown, page, as_json=as_json)
+        _give(pair, comparing.shown, page, as_json=as_json)
 
 
 @options.reads_rows

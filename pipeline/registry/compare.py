@@ -1,7 +1,7 @@
 """Compares two models: what their YAMLs and data changed, and their metrics on the same rows with paired intervals."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,9 @@ from fullpass.pipeline.registry.compared_model import ComparedModel, find_model
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from fullpass.components.evaluation.config import EvaluationConfig
+    from fullpass.pipeline.registry.score_models import RowsOfBoth
 
 SIDES = ("A", "B")
 _SHOWN_SLICES = 10
@@ -206,7 +209,19 @@ _COLUMNS = ("a", "b", "difference", "low", "high")
 def compare_models(
     a: str, b: str, file: Path, data: str | None = None, read_as: Mapping[str, Any] | None = None
 ) -> Comparison:
-    """Compares two models; see `compared_model.find_model` for their names, and `score_models.rows_of_both`.
+    """Compares two models; see `scored_pair`."""
+    compared, both = scored_pair(a, b, file, data, read_as)
+    return measured_pair(compared, both) if both is not None else compared
+
+
+def scored_pair(
+    a: str, b: str, file: Path, data: str | None, read_as: Mapping[str, Any] | None
+) -> "tuple[Comparison, RowsOfBoth | None]":
+    """Returns the comparison of two models without metrics, and the rows that both have scored, if there are any.
+
+    Args:
+        a, b: Names of models, as `compared_model.find_model` takes them.
+        data: Labelled rows; None for those that `score_models.rows_of_both` finds.
 
     Raises:
         UserError: There is no such model or data, or options tell how to read data that is not given.
@@ -220,17 +235,28 @@ def compare_models(
     if lacking := [
         f"{side} ({one.name}): {one.note}" for side, one in zip(SIDES, models, strict=True) if not one.export
     ]:
-        return replace(compared, reason="; ".join(lacking), notes=notes)
+        return replace(compared, reason="; ".join(lacking), notes=notes), None
     # TensorFlow is loaded here, so what cannot be measured is told before.
     from fullpass.pipeline.registry.score_models import NotComparable, rows_of_both
 
-    configs = [one.config.evaluation for one in models if one.config]
-    slices = list(dict.fromkeys(entry for config in configs for entry in config.slices))
-    metrics = list(dict.fromkeys(name for config in configs for name in config.measured))
+    slices = _of_both(models, lambda config: config.slices)
     try:
         both = rows_of_both(*models, data, read_as or {}, dict.fromkeys(c for entry in slices for c in entry))
     except NotComparable as error:
-        return replace(compared, reason=str(error), notes=notes)
+        return replace(compared, reason=str(error), notes=notes), None
+    return replace(compared, rows=both.source, notes=(*notes, *both.notes)), both
+
+
+def _of_both(models: Sequence[ComparedModel], entries: "Callable[[EvaluationConfig], Sequence[Any]]") -> list[Any]:
+    """Returns the entries of the models' evaluation, each once."""
+    return list(dict.fromkeys(entry for one in models if one.config for entry in entries(one.config.evaluation)))
+
+
+def measured_pair(compared: Comparison, both: "RowsOfBoth") -> Comparison:
+    """Returns the comparison with the metrics of rows that both models have scored."""
+    models = compared.models
+    slices = _of_both(models, lambda config: config.slices)
+    metrics = _of_both(models, lambda config: config.measured)
     known = [entry for entry in slices if all(column in both.rows.columns for column in entry)]
     found = measure_rows(metrics, known, in_batches(both.rows))
     of_slices = [
@@ -240,11 +266,10 @@ def compare_models(
     ]
     return replace(
         compared,
-        rows=both.source,
         examples=found.whole.examples,
         metrics=compared_metrics(found.whole, metrics),
         slices=tuple(sorted(of_slices, key=_moved_first)),
-        notes=(*notes, *both.notes, *(f"too many slices of {', '.join(one)}" for one in found.whole.unsliced)),
+        notes=(*compared.notes, *(f"too many slices of {', '.join(one)}" for one in found.whole.unsliced)),
         curves=curve_charts(found.curves, SIDES, classes=found.classes),
         classes=classes_section(found.classes, found.whole.examples, SIDES),
         errors=tuple(errors_section(regression_errors(one)) for one in sampled(both.rows).models)

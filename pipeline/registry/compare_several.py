@@ -1,7 +1,8 @@
-"""Compares any number of models with the first one, each pair on the same rows."""
+"""Compares any number of models with the first one, on the rows that all have."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -11,7 +12,7 @@ from fullpass.base.metric_text import metric_text
 from fullpass.components.pages.notebook_html import ShownPage
 from fullpass.components.pages.render import render_page
 from fullpass.pipeline.printing import simple_table
-from fullpass.pipeline.registry.compare import Comparison, interval
+from fullpass.pipeline.registry.compare import Comparison, interval, measured_pair, scored_pair
 
 _WORDS = {"B is better": "better", "A is better": "worse"}
 _NUMBERS = ("first", "value", "difference")
@@ -22,10 +23,12 @@ class Comparisons(ShownPage):
     """Several models, each beside the first one.
 
     Attributes:
-        pairs: The first model, and each of the others; their rows are the same for both of a pair.
+        pairs: The first model, and each of the others.
+        rows: Which rows they are measured on, as a sentence.
     """
 
     pairs: tuple[Comparison, ...]
+    rows: str = ""
 
     @property
     def title(self) -> str:
@@ -55,13 +58,36 @@ class Comparisons(ShownPage):
 
     def record(self) -> dict[str, Any]:
         """Returns the comparisons as JSON data."""
-        return {"pairs": [pair.record() for pair in self.pairs]}
+        return {"rows": self.rows, "pairs": [pair.record() for pair in self.pairs]}
+
+
+def compare_several(
+    first: str, others: Sequence[str], file: Path, data: str | None = None, read_as: Mapping[str, Any] | None = None
+) -> Comparisons:
+    """Compares models with the first one on the rows that all have; see `compare.scored_pair`.
+
+    If they have none in common, each pair is measured on its own.
+    """
+    scored = [scored_pair(first, other, file, data, read_as) for other in others]
+    of_pairs = [both for _, both in scored if both is not None]
+    if not of_pairs:
+        return Comparisons(tuple(compared for compared, _ in scored))
+    from fullpass.pipeline.registry.score_models import rows_of_all
+
+    common = rows_of_all(of_pairs)
+    words = "The models have no rows in common, so each is measured beside the first one on the rows of both."
+    if common is not None:
+        words = f"{len(common[0].rows.row_ids):,} rows, the same for all models."
+    rows = iter(common or of_pairs)
+    return Comparisons(tuple(c if both is None else measured_pair(c, next(rows)) for c, both in scored), words)
 
 
 def shown(compared: Comparisons) -> RenderableType:
     """Returns the comparisons as tables for people."""
     measured, changes = simple_table(*compared.table, right=_NUMBERS), simple_table(*compared.changes)
-    return Group(Text(compared.title), measured, changes, *(Text(f"- {note}") for note in compared.notes))
+    return Group(
+        Text(compared.title), Text(compared.rows), measured, changes, *(Text(f"- {note}") for note in compared.notes)
+    )
 
 
 def _rows(pair: Comparison) -> Iterator[tuple[str, ...]]:

@@ -1,5 +1,6 @@
 """Measures a model on labelled rows that it was not given in a run."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from fullpass.base.errors import UserError, listed
-from fullpass.base.metric_text import metric_text
+from fullpass.base.metric_text import difference_text, metric_text
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.judge.judge_metrics import judge_metrics
 from fullpass.components.evaluation.judge.verdict import Measured, Slice, Verdict
@@ -60,11 +61,10 @@ class Evaluation(ShownPage):
 
     @property
     def table(self) -> "pd.DataFrame":
-        """One row per metric: `value`, `low` and `high` (the 95 % interval), and `at_training`."""
+        """One row per metric: `value`, its 95 % interval `low` and `high`, `at_training`, `difference`, `change`."""
         import pandas as pd
 
-        rows = [(m.metric, *_interval(m), m.baseline) for m in self.verdict.metrics]
-        return pd.DataFrame(rows, columns=["metric", "value", "low", "high", "at_training"]).set_index("metric")
+        return pd.DataFrame.from_dict(self.record()["metrics"], orient="index").rename_axis("metric")
 
     @property
     def slices(self) -> Sequence[Slice]:
@@ -85,7 +85,8 @@ class Evaluation(ShownPage):
             "unlabelled": self.unlabelled,
             "examples": self.verdict.examples,
             "metrics": {
-                m.metric: dict(zip(("value", "low", "high"), _interval(m), strict=True)) | {"at_training": m.baseline}
+                m.metric: dict(zip(("value", "low", "high"), _interval(m), strict=True))
+                | {"at_training": m.baseline, "difference": m.difference, "change": m.change}
                 for m in self.verdict.metrics
             },
             "slices": [{"slice": s.name, "examples": s.examples, "metrics": dict(s.values)} for s in self.slices],
@@ -123,8 +124,8 @@ def evaluate_model(model: str, data: str, file: Path, read_as: Mapping[str, Any]
     if not used.any():
         raise UserError(f"{data}: no row has a label that the model can use. {_unlabelled(rows, scored, used)}")
     measured = measure_rows(config.metrics, config.slices, in_batches(chosen(scored, used)))
-    verdict, trained = judge_metrics(measured.measured, config), found.lineage.get("metrics") or {}
-    verdict = replace(verdict, metrics=tuple(replace(m, baseline=trained.get(m.metric)) for m in verdict.metrics))
+    verdict = judge_metrics(measured.measured, config)
+    verdict = replace(verdict, metrics=tuple(_beside_training(m, found.lineage) for m in verdict.metrics))
     is_regression = found.config.label.task == "regression"
     return Evaluation(
         model=found,
@@ -138,6 +139,16 @@ def evaluate_model(model: str, data: str, file: Path, read_as: Mapping[str, Any]
         classes=classes_section(measured.classes, verdict.examples, ("the model",)),
         errors=errors_section(regression_errors(sampled(scored).models[0])) if is_regression else None,
     )
+
+
+def _beside_training(measured: Measured, lineage: Mapping[str, Any]) -> Measured:
+    """Returns a metric beside its value at training, on other rows: two independent samples."""
+    trained, error = ((lineage.get(facts) or {}).get(measured.metric) for facts in ("metrics", "standard_errors"))
+    if trained is None:
+        return measured
+    unknown = "" if error is not None else "the release that trained the model recorded no interval"
+    of_both = math.hypot(measured.error, error or 0.0)
+    return replace(measured, baseline=trained, difference_error=of_both, not_compared=unknown)
 
 
 def _notes(data: str, rows: Any, scored: Any, used: Any) -> Iterator[str]:
@@ -173,8 +184,8 @@ def shown(found: Evaluation) -> RenderableType:
         f"{found.bad:,} bad, {found.unlabelled:,} without a usable label or of weight 0."
     )
     notes = [Text(f"- {note}") for note in (*found.notes, *found.verdict.notes)]
-    figures = ("value", "95 %", "at training")
-    table = simple_table(("metric", *figures), map(_metric_row, found.verdict.metrics), right=figures)
+    figures = ("value", "95 %", "at training", "difference")
+    table = simple_table(("metric", *figures, ""), map(_metric_row, found.verdict.metrics), right=figures)
     parts: list[RenderableType] = [heading, *notes, table]
     if found.slices:
         slices = [
@@ -189,7 +200,9 @@ def shown(found: Evaluation) -> RenderableType:
 def _metric_row(m: Measured) -> tuple[str, ...]:
     value, low, high = _interval(m)
     reach = "" if m.half_width is None else f"{metric_text(low)} to {metric_text(high)}"
-    return m.metric, metric_text(value) if value == value else "undefined", reach, _metric_text(m.baseline)
+    difference = difference_text(m.difference, m.difference_half_width) if m.change else ""
+    known = metric_text(value) if value == value else "undefined"
+    return m.metric, known, reach, _metric_text(m.baseline), difference, m.change
 
 
 def _metric_text(value: float | None) -> str:

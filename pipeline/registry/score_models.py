@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +41,13 @@ class RowsOfBoth:
         rows: `models` are the first and the second model; labels and weights are those of the first.
         source: Where the rows come from, as text.
         notes: Rows that were left out, and what to know about the rest.
+        of: The data whose rows have these ids.
     """
 
     rows: ScoredRows
     source: str
     notes: tuple[str, ...]
+    of: object = None
 
 
 def score(model: ComparedModel, records: Iterable[Sequence[bytes]], columns: Mapping[str, RawColumn]) -> ScoredRows:
@@ -141,19 +144,28 @@ def rows_of_both(
             if rows.absent
         ]
         notes += dict.fromkeys(note for rows in read for note in rows.short_histories)
-        return paired(a, b, scored, data, notes)
+        return replace(paired(a, b, scored, data, notes), of=data)
     if a.eval_files and b.eval_files and a.data == b.data != ():
         scored = [score(one, records_of(one.eval_files), of) for one, of in zip((a, b), columns, strict=True)]
         if len(np.intersect1d(scored[0].row_ids, scored[1].row_ids)):
-            return paired(a, b, scored, "the eval split of both, which have the same data", [])
+            return replace(paired(a, b, scored, "the eval split of both, which have the same data", []), of=a.data)
     for owner, other in ((a, b), (b, a)):
         known = owner.columns
         if owner.eval_files and all(known.get(name) == column for name, column in other.columns.items()):
             own = _sliced(owner, slices)
             scored = [score(one, records_of(owner.eval_files), own) for one in (a, b)]
             note = f"their data or splits differ, so some of these rows may be among the training rows of {other.name}"
-            return paired(a, b, scored, f"the eval split of {owner.name}", [note])
+            found = paired(a, b, scored, f"the eval split of {owner.name}", [note])
+            return replace(found, of=owner.data or tuple(owner.eval_files))
     raise NotComparable(_why_no_rows(a, b))
+
+
+def rows_of_all(pairs: Sequence[RowsOfBoth]) -> list[RowsOfBoth] | None:
+    """Returns those rows of each pair that all pairs have; None if they have other data, or no row in common."""
+    common = reduce(np.intersect1d, (pair.rows.row_ids for pair in pairs))
+    if len({pair.of for pair in pairs}) > 1 or not len(common):
+        return None
+    return [replace(pair, rows=chosen(pair.rows, np.isin(pair.rows.row_ids, common))) for pair in pairs]
 
 
 def _why_no_rows(a: ComparedModel, b: ComparedModel) -> str:

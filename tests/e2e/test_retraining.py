@@ -133,6 +133,7 @@ def test_the_metadata_and_the_model_tell_the_same_of_every_version(owner):
 def test_the_lineage_is_what_stands_elsewhere(owner):
     told, summary = owner.lineage("latest"), owner.summary()
     assert (told["run"], told["metrics"]) == (summary["run_id"], summary["metrics"])
+    assert 0 < told["standard_errors"]["auc"] < 0.5
     assert told["baseline"]["metrics"] == summary["baseline"] and told["baseline"]["model"] != told["model"]
     assert told["blessing"] == {"blessed": True, "by": "Evaluator", "reasons": [], "notes": summary["notes"]}
     evaluated = sum(span["rows"]["eval"] for span in told["spans"])

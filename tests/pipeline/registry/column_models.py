@@ -63,6 +63,7 @@ def export(
     tf.saved_model.save(model, str(folder), signatures={"serving_default": model.serve})
     yaml = edit(YAML.replace("TASK", task).replace("COLUMN", column).replace("METRICS", metrics))
     lineage = {"run": None, "config": {"hash": "0", "yaml": yaml}, "code": {}, "spans": [], "metrics": {"auc": 0.5}}
+    lineage |= {"standard_errors": {"auc": 0.02}}
     (folder / "assets.extra").mkdir(exist_ok=True)
     state_file.write(folder / "assets.extra" / "fullpass.json", {"lineage": lineage})
     return str(folder)

@@ -1,4 +1,5 @@
 import json
+import math
 import os
 import sys
 from dataclasses import replace
@@ -23,7 +24,7 @@ from fullpass.pipeline.registry.compare import (
     compared_metrics,
     shown,
 )
-from fullpass.pipeline.registry.compare_several import Comparisons
+from fullpass.pipeline.registry.compare_several import Comparisons, compare_several
 from fullpass.pipeline.registry.compare_several import shown as shown_several
 from fullpass.pipeline.registry.compared_model import ComparedModel
 from fullpass.pipeline.registry.score_models import paired
@@ -157,6 +158,27 @@ def test_more_models_stand_beside_the_first_one(comparison, folder):
     assert "2 models beside the first one" in console.export_text()
 
 
+def test_several_models_are_measured_on_the_rows_that_all_have(folder, rows):
+    """The model third cannot read 40 rows, so no model is measured on these; one without rows changes nothing."""
+    export(folder / "third", "third")
+    wide = rows.assign(third=rows.fair.astype(object))
+    wide.loc[10:49, "third"] = "much"
+    wide.to_csv(folder / "wide.csv", index=False)
+    names = [str(folder / name) for name in ("fair", "good", "third", "none")]
+    export(folder / "none", "good", task="regression", metrics="mse")
+    found = compare_several(names[0], names[1:], folder / "none.yaml", str(folder / "wide.csv"))
+    good, third, none = found.pairs
+    assert found.rows == "2,960 rows, the same for all models."
+    assert good.examples == third.examples == 2960 and "the tasks differ" in none.reason
+    kept = rows.drop(range(10, 50))
+    auc = next(m for m in good.metrics if m.metric == "auc")
+    assert (auc.a, auc.b) == pytest.approx(
+        [sk.roc_auc_score(kept.y, kept[name]) for name in ("fair", "good")], abs=1e-4
+    )
+    assert next(m.words for m in third.metrics if m.metric == "auc") == "equal"
+    assert found.rows in found.page
+
+
 def test_the_verdict_says_who_is_better_by_a_positive_number():
     metrics = (
         ComparedMetric("auc", 0.9, 0.8, 0.05),
@@ -260,6 +282,11 @@ def test_an_evaluation_has_the_metrics_and_counts_every_row(folder, rows):
     assert found.metrics["auc"] == pytest.approx(sk.roc_auc_score(left.y, left.good), abs=1e-4)
     low, high = found.table.loc["auc", ["low", "high"]]
     assert low < found.metrics["auc"] < high and found.table.loc["auc", "at_training"] == 0.5
+    # Two independent samples: 1.96 of the root of both squares, and a little more for 40 groups.
+    auc = next(m for m in found.verdict.metrics if m.metric == "auc")
+    assert auc.difference_half_width == pytest.approx(2.02 * math.hypot((high - low) / 4.05, 0.02), rel=0.01)
+    assert found.table.loc["auc", "difference"] == pytest.approx(found.metrics["auc"] - 0.5)
+    assert found.table.loc["auc", "change"] == "better" and ">better<" in found.page
     assert "labelled.csv, row 5: 'much'" in found.notes[0] and "labelled.csv, rows 6, 11" in found.notes[1]
     oslo = left[left.city == "Oslo"]
     assert next(s for s in found.slices if s.name == "city Oslo").examples == len(oslo)
