@@ -295,6 +295,7 @@ $(PROJECT): $(PACKAGES) pyproject.toml
 	@rm -f $@
 	$(UV) pip install --quiet --python $(VENV_PYTHON) --no-deps --no-build-isolation --editable .
 	@$(VENV_PYTHON) -m compileall -q fullpass/__init__.py fullpass/base preprocessing trainer components pipeline kubeflow
+	@$(VENV_PYTHON) -c "from fullpass.components.pages.vega import keep_bundle; keep_bundle()"
 	@touch $@
 
 # An environment with a stamp and a Python that is asked for is updated; any other is rebuilt.

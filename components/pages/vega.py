@@ -1,7 +1,7 @@
 """Charts as Vega-Lite specifications, drawn by Vega in the page itself: nothing is loaded.
 
 The bundle of Vega, Vega-Lite and their embedding comes from vl-convert, which takes more than a second to make it. It
-is kept packed in the user's cache, so a page carries a third of its size.
+is kept packed, in the environment or in the user's cache, so a page carries a third of its size.
 """
 
 import base64
@@ -9,6 +9,7 @@ import gzip
 import json
 import math
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -38,6 +39,8 @@ SWITCH = {"name": "shown", "select": {"type": "point", "fields": ["series"]}, "b
 """Parameter by which a click on the legend leaves only the series that are clicked on (with Shift, several)."""
 SWITCHED = {"condition": {"param": "shown", "value": 1}, "value": 0.1}
 """The opacity of the marks of such a chart."""
+OF_ENVIRONMENT = Path(sys.prefix, "share", "fullpass")
+"""Where an environment has the bundle, if it was built with it."""
 BAR = 18
 """Pixels of a bar, or of a line of dots, with its name."""
 _TEXT = {"labelColor": "currentColor", "titleColor": "currentColor", "titleFontWeight": "normal"}
@@ -149,19 +152,30 @@ def theme() -> Markup:
 
 @cache
 def _packed() -> bytes:
-    """Returns the bundle as gzip, made once per user and version, or once per process if nothing can be kept."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-    kept = Path(home) / "fullpass" / f"vega-{VEGA_LITE}-{version('vl-convert-python')}.js.gz"
-    try:
-        return kept.read_bytes()
-    except OSError:
-        import vl_convert  # 84 MB, needed once
+    """Returns the bundle as gzip: that of the environment, else one that is made once per user."""
+    of_user = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "fullpass"
+    for folder in (OF_ENVIRONMENT, of_user):
+        with suppress(OSError):
+            return (folder / _file()).read_bytes()
+    return keep_bundle(of_user)
 
-        made = gzip.compress(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", VEGA_LITE).encode(), mtime=0)
+
+def keep_bundle(folder: Path = OF_ENVIRONMENT) -> bytes:
+    """Makes the bundle, keeps it in a folder if that can be written, and returns it as gzip.
+
+    What builds an environment or an image calls it, so that no page is the first one.
+    """
+    import vl_convert  # 84 MB, needed once
+
+    made = gzip.compress(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", VEGA_LITE).encode(), mtime=0)
     with suppress(OSError):
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(kept, made)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / _file(), made)
     return made
+
+
+def _file() -> str:
+    return f"vega-{VEGA_LITE}-{version('vl-convert-python')}.js.gz"
 
 
 def _figure(spec: Mapping[str, Any], label: str, above: Markup, below: Markup) -> Chart:

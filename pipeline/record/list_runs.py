@@ -168,9 +168,8 @@ def leaderboard_table(found: list[ListedRun], root: Path) -> RenderableType:
     if not rows:
         return f"The runs in {root} tried one model each: `model: {{kind: auto}}` and `tuning` try several."
     numbers = {*headings} - {"run", "model", "kept", "metric"}
-    return simple_table(
-        headings, rows, title=f"What the runs in {root} tried", right=numbers, whole={*headings} - {"model"}
-    )
+    title = f"What the runs in {root} tried, measured before calibration"
+    return simple_table(headings, rows, title=title, right=numbers, whole={*headings} - {"model"})
 
 
 def table(found: list[ListedRun], root: Path) -> RenderableType:

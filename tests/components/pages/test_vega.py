@@ -99,13 +99,17 @@ def test_both_versions_take_the_theme_and_the_parameters():
         assert "marks" in vl_convert.vegalite_to_vega(spec, vl_version=number)
 
 
-def test_the_bundle_is_kept_for_the_user_and_made_where_nothing_can_be_kept(tmp_path, monkeypatch):
+def test_the_bundle_is_that_of_the_environment_or_kept_for_the_user_or_made_anew(tmp_path, monkeypatch):
     made = []
+    monkeypatch.setattr(vega, "OF_ENVIRONMENT", tmp_path / "environment")
     monkeypatch.setattr(vl_convert, "javascript_bundle", lambda *args: made.append(args) or f"bundle {len(made)}")
     for home, found in ((tmp_path, 1), (tmp_path, 1), (tmp_path / "file", 2), (tmp_path / "file", 3)):
         (tmp_path / "file").write_text("no folder can be made here")
         monkeypatch.setenv("XDG_CACHE_HOME", str(home))
         vega._packed.cache_clear()
         assert vega.bundle() == f"bundle {found}"
+    vega.keep_bundle(tmp_path / "environment")  # as the Makefile and the Dockerfile do
+    vega._packed.cache_clear()
+    assert (vega.bundle(), len(made)) == ("bundle 4", 4)
     vega._packed.cache_clear()
     assert made[0] == ("window.vegaEmbed = vegaEmbed;", "6.4")
