@@ -51,7 +51,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "parity, serving check, push": (885, ("components/parity/", "components/serving_check/", "components/push/")),
     "predict": (945, ("components/predict/",)),
     "serve": (970, ("components/serving/", "components/serving_log/", "pipeline/serving/")),
-    "report, pages": (945, ("components/report/", "components/pages/")),
+    "report, pages": (951, ("components/report/", "components/pages/")),
     "compare, evaluate, refresh": (
         750,
         (
@@ -78,7 +78,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
             "components/evaluation/measure/other_model",
         ),
     ),
-    "record of a run": (760, ("pipeline/record/",)),
+    "record of a run": (761, ("pipeline/record/",)),
     "shared by the nodes": (140, ("components/",)),
     "Python API": (717, ("pipeline/api/",)),
     "CLI, root": (745, ("pipeline/", "fullpass/__")),

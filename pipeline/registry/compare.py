@@ -13,6 +13,7 @@ from rich.text import Text
 from fullpass.base.errors import UsageError
 from fullpass.base.metric_text import difference_text, metric_text
 from fullpass.components.evaluation.confidence import half_width
+from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.judge.verdict import change_word
 from fullpass.components.evaluation.measure.measure_rows import in_batches, measure_rows, sampled
 from fullpass.components.evaluation.measure.measured_metrics import ALWAYS_MEASURED, MeasuredRows
@@ -28,7 +29,6 @@ from fullpass.pipeline.registry.compared_model import ComparedModel, find_model
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fullpass.components.evaluation.config import EvaluationConfig
     from fullpass.pipeline.registry.score_models import RowsOfBoth
 
 SIDES = ("A", "B")
@@ -247,7 +247,7 @@ def scored_pair(
     return replace(compared, rows=both.source, notes=(*notes, *both.notes)), both
 
 
-def _of_both(models: Sequence[ComparedModel], entries: "Callable[[EvaluationConfig], Sequence[Any]]") -> list[Any]:
+def _of_both(models: Sequence[ComparedModel], entries: Callable[[EvaluationConfig], Sequence[Any]]) -> list[Any]:
     """Returns the entries of the models' evaluation, each once."""
     return list(dict.fromkeys(entry for one in models if one.config for entry in entries(one.config.evaluation)))
 
