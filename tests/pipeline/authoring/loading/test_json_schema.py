@@ -69,6 +69,11 @@ MISSPELT = {
         "features.x.transforms[0]",
         "clip",
     ),
+    ("OrdinalFeature", "transforms"): (
+        {"features": {"x": {"type": "ordinal", "order": ["a", "b"], "transforms": ["log_1p"]}}},
+        "features.x.transforms[0]",
+        "log1p",
+    ),
     ("VectorFeature", "transforms"): (
         {"features": {"x": {"type": "vector", "width": 2, "transforms": [{"pcaa": {"dimensions": 1}}]}}},
         "features.x.transforms[0]",
