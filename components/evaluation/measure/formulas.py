@@ -25,6 +25,7 @@ class Formula:
         trials: Term of the rows that the metric is a share of; "" if it is no share.
         rests_on: Term of the rows without which the metric tells little; "" for those of `trials`.
         tail: Term whose large values may decide the metric; "" if it has limits.
+        relative: Whether the metric compares with a constant guess, which is wrong in the same rows.
     """
 
     terms: tuple[str, ...]
@@ -32,6 +33,7 @@ class Formula:
     trials: str = ""
     rests_on: str = ""
     tail: str = ""
+    relative: bool = False
 
 
 def share_of(above: str, below: str) -> Formula:
@@ -83,5 +85,6 @@ EXPLAINED = Formula(
     ("weight", "squared_error", "label_variance"),
     lambda sums: 1 - divided(divided(sums["squared_error"], sums["weight"]), sums["label_variance"]),
     tail="squared_error",
+    relative=True,
 )
 """1 - squared error / that of the mean label of the same rows; the best constant has 0."""

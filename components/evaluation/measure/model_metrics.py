@@ -55,12 +55,13 @@ def _evidence(plan: MetricPlan, state: ModelState) -> dict[str, Evidence]:
     long = state.tails.whole.too_long(counts).reshape(slices, tails)
     evidence = {}
     for name, formula in plan.formulas.items():
-        enough = np.ones(slices, bool)
+        enough, of_few = np.ones(slices, bool), np.zeros(slices, bool)
         if formula.tail:
-            enough &= ~long[:, plan.tails.index(formula.tail)]
+            of_few = long[:, plan.tails.index(formula.tail)]
+            enough &= formula.relative | ~of_few
         if formula.rests_on:
             enough &= rows[formula.rests_on] >= FEWEST_ROWS
-        evidence[name] = Evidence(rows.get(formula.trials), enough=enough)
+        evidence[name] = Evidence(rows.get(formula.trials), enough=enough, of_few=of_few)
     if plan.areas:
         positive = rows[POSITIVE]
         negative_sums = (

@@ -43,11 +43,13 @@ def standard_errors(without: np.ndarray, present: np.ndarray) -> np.ndarray:
     """
     errors, skewness = spread_and_skewness(without, present)
     t = _QUANTILES[present.sum(axis=1)]
-    return errors * (t + skewness * (2 * t**2 + 1) / 6) / quantile(0.975)
+    return errors * (t + np.abs(skewness) * (2 * t**2 + 1) / 6) / quantile(0.975)
 
 
 def spread_and_skewness(without: np.ndarray, present: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the jackknife's standard error of a metric, and the size of its skewness, float64 [sets] each.
+    """Returns the jackknife's standard error of a metric, and its skewness, float64 [sets] each.
+
+    The skewness is 0 where chance explains it, and below 0 where the metric hangs on a few groups that raise it.
 
     Args:
         without, present: As in `standard_errors`.
@@ -58,8 +60,8 @@ def spread_and_skewness(without: np.ndarray, present: np.ndarray) -> tuple[np.nd
         off = np.where(present, without - mean[:, None], 0.0)
         size = np.abs(off).max(axis=1)  # moments of values around 1, so that none overflows
         second, third = (((off / size[:, None]) ** power).sum(axis=1) / count for power in (2, 3))
-        skewness = np.abs(third) / second**1.5 * np.sqrt(count - 1) / (count - 2)
-        skewness = np.sqrt(np.maximum(skewness**2 - 6 / count**2, 0.0))  # without what it is by chance
+        skewness = third / second**1.5 * np.sqrt(count - 1) / (count - 2)
+        skewness = np.sign(skewness) * np.sqrt(np.maximum(skewness**2 - 6 / count**2, 0.0))  # less what chance makes
         errors = np.sqrt((count - 1) * second) * size
         same = size <= _ROUNDING * np.abs(mean)
         return np.where(same, 0.0, errors), np.where(same, 0.0, skewness)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fullpass.components.evaluation.confidence import GROUPS, half_width
+from fullpass.components.evaluation.confidence import GROUPS, half_width, quantile
 from fullpass.components.evaluation.measure.sampling_error import group_of
 from fullpass.components.evaluation.measure.scored_rows import Codes, Scored
 from fullpass.components.evaluation.measure.slice_accumulator import SliceAccumulator
@@ -86,7 +86,8 @@ def test_errors_of_long_tails_are_unknown_and_others_known():
                           (np.exp(1.2 * rng.normal(size=rows)) - np.exp(0.72), False),
                           (rng.standard_cauchy(rows), False)):  # fmt: skip
         found, _ = measured(("mse", "rmse", "explained"), Scored(errors, np.ones(rows), np.zeros(rows)))
-        assert all(np.isfinite(halves(found, name)[0]) == known for name in ("mse", "rmse", "explained"))
+        assert all(np.isfinite(halves(found, name)[0]) == known for name in ("mse", "rmse"))
+        assert np.isfinite(halves(found, "explained")[0])
 
 
 def test_two_models_that_agree_on_few_rows_may_differ_on_others():
@@ -166,10 +167,12 @@ def regression(errors, rows):
     return make
 
 
-def log_normal(sigma, rows):
+def log_normal(sigma, rows, explained=0.5):
+    """Two models know a share of the variance of the labels' logarithm; the second one shrinks it."""
+
     def make(draws, rng):
-        known, rest = rng.normal(size=(2, draws * rows)) * sigma / np.sqrt(2)
-        models = (np.exp(share * known + sigma**2 / 4) for share in (1.0, 0.8))
+        known, rest = rng.normal(size=(2, draws * rows)) * sigma * np.sqrt([[explained], [1 - explained]])
+        models = (np.exp(share * known + sigma**2 * (1 - explained) / 2) for share in (1.0, 0.8))
         return tuple(Scored(np.exp(known + rest), np.ones(len(known)), x) for x in models)
 
     return make
@@ -202,6 +205,7 @@ DRAWN = {
         for sigma in (0.3, 0.6, 1.2)
         for rows in (300, 3000)
     },
+    **{f"log-normal labels, well known, {rows}": (REGRESSION, log_normal(1.2, rows, 0.9), rows) for rows in (300, 3000)},
 }
 
 
@@ -216,6 +220,23 @@ def test_intervals_are_said_and_miss_in_at_most_one_of_ten_draws(drawn):
     most = 1 - LEAST + 2 * np.sqrt(LEAST * (1 - LEAST) / DRAWS)  # with two standard errors of the share of misses
     beyond_chance = {name: one for name, one in answers.items() if one[0] and one[0] * (1 - one[1]) > most}
     assert beyond_chance == {}
+
+
+def surely_explained(make, rows, draws=100):
+    """Returns the share of draws in which a model is better than a constant, beyond chance of 95 %."""
+    scored = make(draws, np.random.default_rng(4))[0]
+    places = np.arange(draws * rows).reshape(draws, rows)
+    found = [measured(("explained",), scored.chosen(rows_of))[0] for rows_of in places]
+    return np.mean([one.values[0]["explained"][0] > quantile(0.95) * one.errors[0]["explained"][0] for one in found])
+
+
+def test_a_model_that_explains_labels_of_a_long_tail_is_told_from_a_constant():
+    assert surely_explained(log_normal(1.2, 300, 0.9), 300) > 0.8
+
+
+def test_a_model_that_explains_nothing_of_labels_of_a_long_tail_is_not_told_from_a_constant():
+    assert surely_explained(log_normal(1.2, 300, 0.0), 300) < 0.05
+    assert surely_explained(log_normal(2.0, 300, 0.0), 300) < 0.05
 
 
 def test_intervals_of_twelve_positives_hold_and_of_two_are_unknown():
