@@ -12,6 +12,8 @@ from benchmarks.common import package_file
 from benchmarks.model_sets import DataSet
 
 _MOST_ROWS = 20_000
+_LEAST_OF_CLASS = 20
+"""Rows of a class at least: the references end their training by rows of every class."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,10 @@ def _rows_of(table: _Table) -> Any:
 
 
 def _read(table: _Table) -> DataSet:
-    """Returns up to 20,000 rows whose label is known."""
+    """Returns up to 20,000 rows whose label is known, without rare classes."""
     rows = _rows_of(table).dropna(subset=[table.label])
+    if table.task == "multiclass":
+        rows = rows[rows.groupby(table.label)[table.label].transform("size") >= _LEAST_OF_CLASS]
     rows = rows[rows[table.label].isin(table.labels)] if table.labels else rows
     rows = rows.sample(min(len(rows), _MOST_ROWS), random_state=0)
     order = None if table.order is None else rows[table.order].to_numpy()
