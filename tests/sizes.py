@@ -47,7 +47,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "tuning": (330, ("trainer/tuning/", "components/tuning/")),
     "export": (460, ("trainer/export/",)),
     "export for small devices, as an image": (980, ("trainer/portable/", "components/portable/")),
-    "evaluation": (2_434, ("components/evaluation/",)),
+    "evaluation": (2_440, ("components/evaluation/",)),
     "parity, serving check, push": (885, ("components/parity/", "components/serving_check/", "components/push/")),
     "predict": (945, ("components/predict/",)),
     "serve": (970, ("components/serving/", "components/serving_log/", "pipeline/serving/")),

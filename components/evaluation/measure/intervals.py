@@ -13,9 +13,9 @@ positive rows right. What else is known of a metric, its evidence, gives an erro
   there are, and the rest is the variance of scores with exponential distributions (Hanley and McNeil, The Meaning and
   Use of the Area under a ROC Curve, 1982; for precision and recall Boyd and others, Area under the Precision-Recall
   Curve, 2013).
-- Any other metric has the spread, corrected for its skewness. It tells nothing of the mean of errors with a long tail. The
-  explained variance compares with a constant guess, which is wrong in the same rows: where the few largest errors raise
-  it, rarer ones do so, too, and the spread holds; where they lower it, the error is a multiple of the spread.
+- Any other metric has the spread, corrected for its skewness. It tells nothing of the mean of errors with a long tail.
+  The explained variance compares with a constant guess, which is wrong in the same rows: where the few largest errors
+  raise it, rarer ones do so, too, and the spread holds; where they lower it, the error is a multiple of the spread.
 """
 
 from collections.abc import Sequence

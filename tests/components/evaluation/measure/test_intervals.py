@@ -205,7 +205,7 @@ DRAWN = {
         for sigma in (0.3, 0.6, 1.2)
         for rows in (300, 3000)
     },
-    **{f"log-normal labels, well known, {rows}": (REGRESSION, log_normal(1.2, rows, 0.9), rows) for rows in (300, 3000)},
+    **{f"well known labels, {rows}": (REGRESSION, log_normal(1.2, rows, 0.9), rows) for rows in (300, 3000)},
 }
 
 
