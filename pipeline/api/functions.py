@@ -129,6 +129,8 @@ def tfx_components(
 ) -> "TfxComponents":
     """Returns what makes the components of a YAML one by one, for a pipeline of TFX that is written by hand.
 
+    The environment of the process, such as which Keras `tf.keras` is, stays as it is.
+
     Example:
         >>> own = fullpass.tfx_components("pipeline.yaml")
         >>> ingest = own.Ingest()
@@ -142,7 +144,7 @@ def tfx_components(
 
     Raises:
         ConfigError: The YAML has mistakes.
-        UserError: Source files or the span are missing.
+        UserError: Source files or the span are missing, or the root is another pipeline's.
     """
     loaded = pipeline if isinstance(pipeline, Loaded) else load_checked(Path(pipeline), span=span, runs_here=ingest)
     folder = pipeline_root(loaded, None if root is None else Path(root))

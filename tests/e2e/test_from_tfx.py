@@ -67,6 +67,48 @@ def test_a_template_runs_with_the_components_of_a_step(tmp_path, steps):
         assert json.loads(manifest.read_text())["read"] == 1_500
 
 
+BY_HAND = """\
+import fullpass
+import tensorflow as tf
+from tfx import v1 as tfx
+
+own = fullpass.tfx_components("pipeline.yaml", root="own")
+ingest = own.Ingest()
+rows = ingest.outputs["examples"]
+statistics = tfx.components.StatisticsGen(examples=rows)
+schema = tfx.components.SchemaGen(statistics=statistics.outputs["statistics"])
+transform = own.Transform(examples=rows, schema=schema.outputs["schema"])
+ready, graph = (transform.outputs[name] for name in ("transformed_examples", "transform_graph"))
+trainer = own.Trainer(examples=ready, transform_graph=graph)
+model, run = (trainer.outputs[name] for name in ("model", "model_run"))
+parity = own.Parity(examples=rows, ready=ready, transform_graph=graph, model=model, model_run=run)
+evaluator = own.Evaluator(examples=rows, model=model, model_run=run)
+check = own.ServingCheck(model=model)
+pusher = own.Pusher(
+    model=model, blessing=evaluator.outputs["blessing"], parity=parity.outputs["report"],
+    serving=check.outputs["report"],
+)
+tfx.orchestration.LocalDagRunner().run(tfx.dsl.Pipeline(
+    pipeline_name="hand", pipeline_root="root",
+    components=[ingest, statistics, schema, transform, trainer, parity, evaluator, check, pusher],
+    metadata_connection_config=tfx.orchestration.metadata.sqlite_metadata_connection_config("metadata.db"),
+))
+print("tf.keras is", tf.keras.Model.__module__)
+"""
+
+
+def test_this_trainer_parity_and_serving_check_run_in_a_process_with_keras_2(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "data.csv").write_text("".join(taxi_lines(1_500)))
+    (tmp_path / "pipeline.yaml").write_text(STEPS[1].replace("min: 0.6", "min: 0.1") + "training: {epochs: 2}\n")
+    (tmp_path / "hand.py").write_text(BY_HAND)
+    env = {"TF_USE_LEGACY_KERAS": "1", "PYTHONPATH": str(REPOSITORY)}
+    done = run_command("python", "hand.py", cwd=tmp_path, env=env, fresh=True, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "tf.keras is tf_keras" in done.stdout
+    assert [*(tmp_path / "serving").glob("[0-9]*")]
+
+
 def test_the_two_modules_run_as_they_are_by_the_yaml_and_a_change_of_what_they_import_trains_again(tmp_path):
     folder = tmp_path / "taxi"
     template(folder)
