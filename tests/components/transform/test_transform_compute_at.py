@@ -48,6 +48,7 @@ FEATURES: dict[str, Any] = {
     "ratio": "number",
     "letters": "number",
     "span": {"type": "duration", "start": "began", "end": "ended", "unit": "hours"},
+    "rank": {"type": "ordinal", "column": "kind", "order": ["c", "a", "é"], "missing": "median", "indicator": True},
     "kind": "category",
     "upper": {"type": "category", "column": "kind", "lowercase": True, "vocabulary": {"tokens": ["a", "b"]}},
     "hashed": {"type": "category", "column": "kind", "hash": {"buckets": 7}},

@@ -151,6 +151,8 @@ def table():
         "query": [" ".join(random.choice(words, n)) for n in random.integers(1, 4, ROWS)],
         "title": [" ".join(random.choice(words, n)) for n in random.integers(1, 4, ROWS)],
         "kind": random.choice(["x", "y", "z"], ROWS, p=[0.2, 0.5, 0.3]),
+        "priority": np.resize(["low", "high", "medium", "high", "?"], ROWS),
+        "age": np.resize(["65+", "18-24", "25-34", "35-64", "18-24", "<18"], ROWS),
     }
     vectors = {
         "pixels": scores * spread @ random.normal(size=(40, 784)),
