@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from fullpass.components.ingest.config import HashSplit, StratifiedSplit
@@ -14,18 +13,14 @@ from fullpass.pipeline.authoring.data_check.row_findings import SOURCE_PATH
 from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, in_quotes
 from fullpass.pipeline.authoring.loading.load import Finding, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
-from fullpass.pipeline.authoring.profile.column_profile import BOOLEAN, ColumnProfile
-from fullpass.pipeline.authoring.profile.date_formats import Dates
-from fullpass.pipeline.authoring.profile.leaks import indicators_of_label, strongest_aspect
+from fullpass.pipeline.authoring.profile.column_profile import BOOLEAN
+from fullpass.pipeline.authoring.profile.leaks import indicators_of_label
 from fullpass.pipeline.authoring.profile.number_profile import profile_numbers
 from fullpass.pipeline.authoring.profile.sample import row_keys
 from fullpass.pipeline.authoring.profile.strength import Target
-from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_computed
+from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
 from fullpass.pipeline.authoring.rules import rule
-from fullpass.preprocessing.dates.read_dates import read_dates
-from fullpass.preprocessing.features.feature import DateFeature, Feature, NumberFeature
 from fullpass.preprocessing.features.label import Label
-from fullpass.preprocessing.values.written_values import read_written
 
 _RARE = 0.01
 """Share of a class below which accuracy says little."""
@@ -164,12 +159,12 @@ def check_leaks(sampled: SampledData) -> Iterator[Finding]:
     target = sampled.target
     if target is None or sampled.config.label.forecast is not None:  # the present value is not the label
         return
-    columns: dict[str, tuple[Keys, Feature, ValueCounts]] = {}
-    for keys, feature, name, values in sampled.features():
-        columns.setdefault(name, (keys, feature, values))
-    indicators = indicators_of_label({name: values for name, (_, _, values) in columns.items()}, target)
-    for name, (keys, feature, values) in columns.items():
-        strength = strongest_aspect(as_read(name, values, feature), target)
+    columns: dict[str, tuple[Keys, ValueCounts]] = {}
+    for keys, _, name, values in sampled.features():
+        columns.setdefault(name, (keys, values))
+    indicators = indicators_of_label({name: values for name, (_, values) in columns.items()}, target)
+    for name, (keys, _) in columns.items():
+        strength = sampled.strengths[name]
         why = f"{strength.shown} {strength.by}" if strength is not None and strength.is_leak else None
         if why or name in indicators:
             yield warning(
@@ -177,19 +172,6 @@ def check_leaks(sampled: SampledData) -> Iterator[Finding]:
                 f"column {name} alone predicts the label: {why or indicators[name].why}. Does it hold the label, or is "
                 "it known only afterwards? Then remove it.",
             )
-
-
-def as_read(name: str, values: ValueCounts, feature: Feature) -> ColumnProfile:
-    """Returns the profile of a column as a feature reads it."""
-    if isinstance(feature, NumberFeature) and feature.format is not None:
-        read = values.per_row(read_written(values.texts, feature.format)).astype(np.float32)
-        return ColumnProfile(name, "number", "", count_computed(read))
-    if isinstance(feature, NumberFeature):
-        return ColumnProfile(name, "number", "", values)
-    if isinstance(feature, DateFeature):
-        moments = read_dates(pa.array(values.texts, pa.string()), feature.format).seconds
-        return ColumnProfile(name, "date", "", values, dates=Dates(feature.format, 1.0, moments))
-    return ColumnProfile(name, "text" if feature.type == "text" else "category", "", values)
 
 
 def _how_to_read(label: Label, unread: Sequence[str] = ()) -> str:

@@ -21,20 +21,24 @@ from fullpass.pipeline.authoring.checks.data_rules import columns_read
 from fullpass.pipeline.authoring.derived_columns import derived_types, known_raw_columns, parsed
 from fullpass.pipeline.authoring.loading.load import Finding, Loaded, warning
 from fullpass.pipeline.authoring.loading.problems import Keys
-from fullpass.pipeline.authoring.profile.column_profile import shown
+from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, shown
+from fullpass.pipeline.authoring.profile.date_formats import Dates
 from fullpass.pipeline.authoring.profile.evaluate_expression import evaluate_arrays, expression_input
 from fullpass.pipeline.authoring.profile.label_candidates import label_rows
+from fullpass.pipeline.authoring.profile.leaks import strongest_aspect
 from fullpass.pipeline.authoring.profile.sample import Sample, split_indices
-from fullpass.pipeline.authoring.profile.strength import Target
+from fullpass.pipeline.authoring.profile.strength import Strength, Target
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_computed, count_values
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.preprocessing.columns.raw_columns import RawColumn, feature_columns
 from fullpass.preprocessing.dates.date_format import MICROSECONDS_PER_DAY
-from fullpass.preprocessing.features.feature import Feature
+from fullpass.preprocessing.dates.read_dates import read_dates
+from fullpass.preprocessing.features.feature import DateFeature, Feature, NumberFeature
 from fullpass.preprocessing.token_spelling import as_token
 from fullpass.preprocessing.values.arrow_text import as_tokens, to_text
 from fullpass.preprocessing.values.raw_text import RawText
 from fullpass.preprocessing.values.row_keys import KEY_MARK
+from fullpass.preprocessing.values.written_values import read_written
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +71,20 @@ class SampledData:
         return Target(label.task, y, label.name, () if label.task == "regression" else values.texts)
 
     @cached_property
+    def strengths(self) -> Mapping[str, Strength | None]:
+        """How well each column alone tells the label, as its first feature reads it; empty where it need not be known.
+
+        A forecast may be told by the present value of its label.
+        """
+        if self.target is None or self.config.label.forecast is not None:
+            return {}
+        first: dict[str, Feature] = {}
+        for _, feature, name, _ in self.features():
+            first.setdefault(name, feature)
+        read = {name: _as_read(name, self.values[name], feature) for name, feature in first.items()}
+        return {name: strongest_aspect(column, self.target) for name, column in read.items()}
+
+    @cached_property
     def split_indices(self) -> np.ndarray | None:
         """The split of each sampled row, as `sample.split_indices`: hashing wide rows takes seconds."""
         return split_indices(self.config.data, self.sample)
@@ -95,6 +113,19 @@ class SampledData:
             yield Finding(keys, f"{what} The run allows {allowed:.2%} (data.bad_rows).{fix}")
         elif share:
             yield warning(keys, f"{what} Those rows are set aside.")
+
+
+def _as_read(name: str, values: ValueCounts, feature: Feature) -> ColumnProfile:
+    """Returns the profile of a column as a feature reads it."""
+    if isinstance(feature, NumberFeature) and feature.format is not None:
+        read = values.per_row(read_written(values.texts, feature.format)).astype(np.float32)
+        return ColumnProfile(name, "number", "", count_computed(read))
+    if isinstance(feature, NumberFeature):
+        return ColumnProfile(name, "number", "", values)
+    if isinstance(feature, DateFeature):
+        moments = read_dates(pa.array(values.texts, pa.string()), feature.format).seconds
+        return ColumnProfile(name, "date", "", values, dates=Dates(feature.format, 1.0, moments))
+    return ColumnProfile(name, "text" if feature.type == "text" else "category", "", values)
 
 
 def first_reader(loaded: Loaded, column: str) -> Keys:

@@ -20,7 +20,6 @@ from fullpass.components.pages.render import render_page
 from fullpass.components.pages.vega import small_chart
 from fullpass.pipeline.authoring.checks.data_rules import columns_read
 from fullpass.pipeline.authoring.data_check.data_check import DataReport
-from fullpass.pipeline.authoring.data_check.label_findings import as_read
 from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, sampled_data
 from fullpass.pipeline.authoring.data_page.against import other_data
 from fullpass.pipeline.authoring.data_page.cells import Cells, reading_of
@@ -168,32 +167,17 @@ def data_page(
     features = _features(sampled, known)
     readings = {name: reading_of(known[name], feature) for name, feature in features.items()}
     here = {name: how.cells(sampled.values[name]) for name, how in readings.items() if how and name in sampled.values}
-    sides: dict[str, Side] = {_ALL: here}
     notes: list[str] = []
     if against is None:
-        splits = _splits(sampled, here)
-        others = [(name, side) for name, side in splits.items() if name != "train"]
-        verdicts = [
-            compare_sides(
-                ("train", splits["train"]),
-                other,
-                config.gates,
-                label=label.name,
-                ignored=("new_columns", "dropped_columns"),  # of a few rows a small split has none
-                looks=len(others),
-            )
-            for other in (others if "train" in splits else ())
-        ]
-        rows = {name: max((c.values.rows for c in side.values()), default=0) for name, side in splits.items()}
+        sides, rows, verdicts = _splits_compared(sampled, here)
     else:
         name, other = against
         there = {
-            n: how.cells(other.values[n]) for n, how in readings.items() if how and n in other.values and n in here
+            n: how.cells(other.values[n]) for n, how in readings.items() if how and n in here and n in other.values
         }
-        sides = {"this data": here, name: there}
-        notes += _columns_of_one(known, other, name)
+        sides, rows = {"this data": here, name: there}, {"this data": sampled.sample.rows, name: other.sample.rows}
         verdicts = [compare_sides(("this data", here), (name, there), config.gates, label=label.name)]
-        rows = {"this data": sampled.sample.rows, name: other.sample.rows}
+        notes += _columns_of_one(known, other, name)
     over, strengths = _over(verdicts, label.name), _strengths(sampled, known, features, target)
     columns = []
     for name, column in known.items():
@@ -213,6 +197,25 @@ def data_page(
         against=against[0] if against else "",
         notes=tuple(notes),
     )
+
+
+def _splits_compared(sampled: SampledData, here: Side) -> tuple[dict[str, Side], dict[str, int], list[GateVerdict]]:
+    """Returns the only side whose columns are shown, the rows of each split, and what differs from train in each."""
+    splits = _splits(sampled, here)
+    others = [(name, side) for name, side in splits.items() if name != "train"]
+    verdicts = [
+        compare_sides(
+            ("train", splits["train"]),
+            other,
+            sampled.config.gates,
+            label=sampled.config.label.name,
+            ignored=("new_columns", "dropped_columns"),  # of a few rows a small split has none
+            looks=len(others),
+        )
+        for other in (others if "train" in splits else ())
+    ]
+    rows = {name: max((c.values.rows for c in side.values()), default=0) for name, side in splits.items()}
+    return {_ALL: here}, rows, verdicts
 
 
 def page_of_init(written: WrittenFile) -> DataPage:
@@ -368,10 +371,8 @@ def _strengths(
     others = {name: sampled.values[name] for name in known if name in sampled.values and name != target.name}
     indicators = indicators_of_label(others, target)
     found = {}
-    for name, values in others.items():
-        feature = features[name]
-        column = known[name] if feature is None else as_read(name, values, feature)
-        strength = strongest_aspect(column, target)
+    for name in others:
+        strength = sampled.strengths[name] if features[name] else strongest_aspect(known[name], target)
         doubt = indicators[name].why if name in indicators else _doubt(strength)
         found[name] = (None if strength is None else strength.value, doubt)
     return found
