@@ -24,6 +24,8 @@ from fullpass.components.report.dependence import dependence_section
 from fullpass.components.report.model_card import model_card, to_html
 from fullpass.components.report.regression import errors_section
 from fullpass.components.report.report_data import ReportData, of_importance
+from fullpass.pipeline.authoring.data_page.data_page import DataPage, ShownColumn
+from fullpass.pipeline.authoring.loading.problems import Problem
 from fullpass.pipeline.registry.compare import ComparedMetric, ComparedSlice, Comparison
 from fullpass.pipeline.registry.compared_model import ComparedModel
 from fullpass.pipeline.registry.root_page import metrics_by_run
@@ -220,12 +222,36 @@ def watch() -> str:
     )
 
 
+def data() -> str:
+    """Returns the page of the data whose texts all contain markup."""
+    rows = [{"side": HOSTILE, "value": HOSTILE, "share": share} for share in (0.5, 0.25)]
+    encoding = {"y": {"field": "value", "type": "nominal"}, "x": {"field": "share", "type": "quantitative"}}
+    spec = {"data": {"values": rows}, "width": 290, "height": 90, "mark": "bar", "encoding": encoding}
+    read = ((HOSTILE, HOSTILE), ("not read", ""))
+    columns = [
+        ShownColumn(f"{HOSTILE}{i}", "category", HOSTILE, HOSTILE, (0.25,), i, 0.9, HOSTILE, read, 1.5, i == 0, spec)
+        for i in range(2)
+    ]
+    return DataPage(
+        name=HOSTILE,
+        source=HOSTILE,
+        sides={"train": 9, HOSTILE: 9},
+        problems=(Problem("label", 3, HOSTILE, "warning"),),
+        columns=tuple(columns),
+        verdicts=(data_verdict(),),
+        task="binary",
+        line=HOSTILE,
+        notes=(HOSTILE,),
+    ).page
+
+
 HOSTILE_PAGES = {
     "a hostile run": lambda: render(hostile_run()),
     "a stop of the data gate": lambda: render_gate("taxi", data_verdict()),
     "a root": root_page,
     "a comparison": comparison,
     "a watch": watch,
+    "the data": data,
     "a model card": lambda: to_html(HOSTILE, model_card(run(blessed=True), {}, CardFacts())),
 }
 """Pages whose texts all contain markup."""
