@@ -53,7 +53,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "serve": (970, ("components/serving/", "components/serving_log/", "pipeline/serving/")),
     "report, pages": (951, ("components/report/", "components/pages/")),
     "compare, evaluate, refresh": (
-        750,
+        751,
         (
             "pipeline/registry/compare",
             "pipeline/registry/evaluate",
@@ -68,7 +68,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "MLflow, notify": (310, ("pipeline/running/tracking/", "pipeline/record/notifications")),
     "runner": (1_364, ("pipeline/running/",)),
     "own nodes, components for TFX": (
-        512,
+        524,
         (
             "pipeline/running/own_nodes",
             "pipeline/running/tfx_components",

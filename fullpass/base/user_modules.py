@@ -61,7 +61,7 @@ def import_function(path: str) -> Any:
     module, _, name = path.partition(":")
     try:
         found = import_user_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserError(
             f"{path} cannot be imported: {type(error).__name__}: {error}. Its module must lie beside the YAML, or be "
             f"installed where the pipeline runs.{_place(path, error)}"
@@ -101,7 +101,7 @@ def own_code(path: str, hint: str = "") -> Iterator[None]:
         yield
     except UserError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         message = str(error).strip()
         if message.startswith(_AUTOGRAPH):
             message = message.splitlines()[-1].strip().removeprefix(f"{type(error).__name__}: ")
@@ -111,7 +111,7 @@ def own_code(path: str, hint: str = "") -> Iterator[None]:
         ) from error
 
 
-def _place(path: str, error: Exception) -> str:
+def _place(path: str, error: BaseException) -> str:
     """Returns the innermost line of the user's folder that an error passed, as text; "" if there is none."""
     file = source_file_of(path.partition(":")[0])
     frames = [(frame.filename, str(frame.lineno), frame.name) for frame in traceback.extract_tb(error.__traceback__)]

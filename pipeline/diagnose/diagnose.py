@@ -17,7 +17,7 @@ from fullpass.pipeline.running.execution.metadata_store import newest_run_with
 from fullpass.pipeline.running.execution.records import outputs_in
 from fullpass.pipeline.running.tfx_components import with_absolute_files
 from fullpass.preprocessing.columns.compute_at import materializes
-from fullpass.trainer.config import TrainingSpec
+from fullpass.trainer.config import RunFn, TrainingSpec
 from fullpass.trainer.records.record_files import list_files
 
 TRAIN = "train"
@@ -43,8 +43,12 @@ def newest_training(loaded: Loaded, root: Path, run: str | None = None) -> Diagn
     """Returns a training with the current YAML on the examples of a run: the newest whose Transform succeeded.
 
     Raises:
-        UserError: There is no such run, or it did not write the examples that the YAML now reads.
+        UserError: There is no such run, it did not write the examples that the YAML now reads, or a `run_fn` of TFX
+            reads them.
     """
+    if isinstance(loaded.config.model, RunFn):
+        function = loaded.config.model.function
+        raise UserError(f"{loaded.file}: model: {function} reads its examples itself, in a way that is not known.")
     metadata = RootLayout(root).metadata
     run_id = run or newest_run(loaded, root, (INGEST, TRANSFORM))
     preprocessing = with_absolute_files(loaded.config.preprocessing_config, loaded.resolve)

@@ -12,6 +12,7 @@ import tensorflow as tf
 from fullpass.base.errors import UsageError, UserError
 from fullpass.components.evaluation.measure.labelled_rows import LabelledRows
 from fullpass.components.evaluation.measure.measure_rows import chosen, joined
+from fullpass.components.evaluation.measure.other_model import LabelOutput
 from fullpass.components.evaluation.measure.score_rows import Scorer
 from fullpass.components.evaluation.measure.scored_rows import Scored, ScoredRows
 from fullpass.components.ingest.spans.span_files import Span
@@ -21,6 +22,7 @@ from fullpass.pipeline.authoring.loading.load import YAML_ENDINGS, load
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.registry.compared_model import ComparedModel
 from fullpass.preprocessing.columns.raw_columns import RawColumn
+from fullpass.trainer.config import RunFn
 from fullpass.trainer.records.record_files import BLOCK_ROWS, record_batches
 
 _RELATIVE = 1e-5
@@ -69,8 +71,10 @@ def score(model: ComparedModel, records: Iterable[Sequence[bytes]], columns: Map
 
 def _scorer(model: ComparedModel, columns: Mapping[str, RawColumn]) -> Scorer:
     model.verify()
+    found = model.config.model if model.config else None
+    label = LabelOutput(found.label, found.logits) if isinstance(found, RunFn) else None
     try:
-        return Scorer([str(model.export)], {name: column.type for name, column in columns.items()})
+        return Scorer([str(model.export)], {name: column.type for name, column in columns.items()}, label)
     except (tf.errors.OpError, ValueError, AttributeError, OSError) as error:
         made = (model.lineage.get("code") or {}).get("line") or "an unknown line"
         raise UserError(

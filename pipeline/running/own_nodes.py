@@ -1,9 +1,12 @@
 """Nodes of the user in the pipeline: those that the function of `nodes:` returns, and the nodes that wait for them."""
 
+import re
 from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from types import MappingProxyType
 from typing import Any
+
+from tfx.orchestration.pipeline import Pipeline
 
 from fullpass.base.errors import UserError, did_you_mean
 from fullpass.base.user_modules import import_function, own_code
@@ -13,6 +16,7 @@ from fullpass.components.internals.tfx_internals import base_component, base_nod
 from fullpass.preprocessing.internals.tfx_bsl_internals import let_bulk_inferrer_take_texts
 
 Nodes = dict[str, base_node.BaseNode]
+_ID = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?")
 
 
 def with_own_nodes(function: str, nodes: Sequence[base_node.BaseNode], code: str) -> list[base_node.BaseNode]:
@@ -29,7 +33,7 @@ def with_own_nodes(function: str, nodes: Sequence[base_node.BaseNode], code: str
     by_id: Nodes = {node.id: node for node in nodes}
     add = import_function(function)
     with own_code(function):
-        returned = add(MappingProxyType(by_id))
+        returned = add(MappingProxyType(_Existing(by_id)))
     own = _checked(function, returned, by_id)
     for node, waiting in own.items():
         if isinstance(node, base_component.BaseComponent):
@@ -39,6 +43,21 @@ def with_own_nodes(function: str, nodes: Sequence[base_node.BaseNode], code: str
     together = [*nodes, *own]
     _check_order(function, together)
     return together + _blessing_of(by_id, [node for node, waiting in own.items() if "Pusher" in waiting])
+
+
+class _Existing(dict[str, base_node.BaseNode]):
+    """The nodes by id, which tell what there is if one is asked for that is not."""
+
+    def __missing__(self, name: object) -> base_node.BaseNode:
+        raise KeyError(_absent(name, self))
+
+
+def _absent(name: object, by_id: Nodes) -> str:
+    return f"there is no node {_short(name)}.{did_you_mean(str(name), by_id)} Nodes: {', '.join(by_id)}."
+
+
+def _short(value: object) -> str:
+    return f"{value!r:.80}"
 
 
 def _prepare(node: base_component.BaseComponent, code: str) -> None:
@@ -56,23 +75,29 @@ def _checked(function: str, returned: Any, by_id: Nodes) -> Mapping[base_node.Ba
     """Returns what a function returned, if each is a new node, with nodes that exist."""
     example = '{FairnessCheck(...): ["Pusher"], BulkInferrer(...): []}'
     if not isinstance(returned, Mapping):
-        raise UserError(f"{function} returned {returned!r}. Return each node with those that wait for it: {example}.")
+        raise UserError(
+            f"{function} returned {_short(returned)}. Return each node with those that wait for it: {example}."
+        )
     # On Kubeflow, the names of tasks have no capitals.
     taken = {name.lower() for name in (*by_id, "Blessing")}
     for node, waiting in returned.items():
-        if not isinstance(node, base_node.BaseNode):
-            raise UserError(f"{function} returned {node!r}, which is no TFX node. Accepted: {example}.")
+        if not isinstance(node, base_node.BaseNode) or isinstance(node, Pipeline):
+            raise UserError(f"{function} returned {_short(node)}, which is no TFX node by itself. Accepted: {example}.")
+        if not _ID.fullmatch(node.id):  # it names folders and files
+            raise UserError(
+                f"{function} returned a node {node.id!r}. Its name may have letters, digits, and in between _ . and -: "
+                'node.with_id("NAME").'
+            )
         if node.id.lower() in taken:
             raise UserError(f'{function} returned a node {node.id}; that name is taken. Name it: node.with_id("NAME").')
         taken.add(node.id.lower())
         if isinstance(waiting, str) or not isinstance(waiting, Sequence):
-            raise UserError(f"{function}: the nodes that wait for {node.id} are {waiting!r}. Give a list: {example}.")
+            raise UserError(
+                f"{function}: the nodes that wait for {node.id} are {_short(waiting)}. Give a list: {example}."
+            )
         for name in waiting:
-            if name not in by_id:
-                raise UserError(
-                    f"{function}: there is no node {name!r} to wait for {node.id}.{did_you_mean(name, by_id)} Nodes: "
-                    f"{', '.join(by_id)}."
-                )
+            if not isinstance(name, str) or name not in by_id:
+                raise UserError(f"{function}: {_absent(name, by_id)} Those that wait for {node.id} are names of these.")
     return returned
 
 

@@ -115,6 +115,13 @@ def test_installed_modules_are_found_where_the_folder_has_none(tmp_path, clean_i
         import_function("no_such_module:f")
 
 
+def test_a_module_that_exits_is_an_error_and_not_the_end_of_the_command(tmp_path, clean_imports):
+    (tmp_path / "ends.py").write_text("import sys\nsys.exit(3)\n")
+    use_modules_of(tmp_path)
+    with pytest.raises(UserError, match=r"(?s)ends:f cannot be imported: SystemExit: 3.*ends.py:2 in <module>"):
+        import_function("ends:f")
+
+
 def test_no_functions_no_digest():
     assert code_digest([]) == ""
 

@@ -105,6 +105,13 @@ def test_a_change_of_the_code_changes_the_executor_that_the_cache_compares(built
         ('return {Check(model=model): "Pusher"}', ("wait for Check are 'Pusher'", "Give a list")),
         ('return {Check(model=model): ["Push"]}', ("no node 'Push'", "Did you mean", "Pusher")),
         ('return {Note(evaluation=evaluation): ["Trainer"]}', ("can be the first", "Trainer", "Note", "Evaluator")),
+        ('return {Check(model=model): [nodes["Pusher"]]}', ("no node Pusher(", "are names of these")),
+        ('return {Check(model=model): [["Pusher"]]}', ("no node ['Pusher']",)),
+        ('return {Check(model=model).with_id("../../Check"): []}', ("a node '../../Check'", "letters, digits")),
+        ('return {Check(model=nodes["Trainr"].outputs["model"]): []}', ("there is no node", 'Did you mean "Trainer"')),
+        ("from tfx.orchestration.pipeline import Pipeline\nreturn {Pipeline('p', 'r', components=[]): []}",
+         ("is no TFX node",)),
+        ("raise SystemExit(3)", ("mine:add raised SystemExit: 3", "mine.py:")),
         ("return {Host(model=Check(model=model).outputs['x']): []}", ("mine.py:", "in add")),
         ("return {Check(model=evaluation): []}", ("mine.py:", "in add", "Model")),
         ("check = Note(evaluation=evaluation)\nother = Check(model=model)\nother.add_upstream_node(check)\n"
