@@ -56,6 +56,7 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
         # This module imports TensorFlow's part for SavedModels, which is not needed to build a pipeline.
         from fullpass.components.evaluation.measure.other_model import LabelOutput, types_in
         from fullpass.components.evaluation.measure.score_rows import EvaluateFiles
+        from fullpass.preprocessing.apply.graph_optimizer import optimized_for
 
         config = EvaluationConfig.model_validate_json(exec_properties["evaluated"])
         options = json.loads(exec_properties["options"])
@@ -83,7 +84,7 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
             columns = types_in(files[0], columns)
         evaluate = EvaluateFiles(accumulator, exports, columns, rows, label and LabelOutput(**label))
         pending = f"{evaluation.uri}/{PENDING}"
-        with self._make_beam_pipeline() as pipeline:
+        with optimized_for(rows, preprocessing), self._make_beam_pipeline() as pipeline:
             merged = pipeline | "Evaluate" >> AccumulateFiles([(file, ("",)) for file in files], evaluate, pending)
             write = beam.Map(
                 partial(_write_results, evaluate), accumulator, evaluation.uri, shown, record, not_measured

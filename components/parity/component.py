@@ -9,6 +9,7 @@ from tfx.types import standard_artifacts
 
 from fullpass.base.progress import report as progress
 from fullpass.components.artifacts import ParityReport
+from fullpass.components.ingest.component import by_span, rows_of_split
 from fullpass.components.parity.compare import Tolerance, check_parity, report_json
 from fullpass.preprocessing.config import PreprocessingConfig
 
@@ -36,20 +37,23 @@ def Parity(
     batch in which a feature has as many mismatches as are shown. `report` contains `parity.json` and has the custom
     property `rows`.
     """
-    # This module imports Keras, which is not needed to build a pipeline.
-    from fullpass.components.parity.compare_paths import compare_paths
+    # These modules import Keras and TensorFlow, which are not needed to build a pipeline.
+    from fullpass.components.parity.compare_paths import SPLIT, compare_paths
+    from fullpass.preprocessing.apply.graph_optimizer import optimized_for
 
     settings = json.loads(options)
-    compared, rows = compare_paths(
-        PreprocessingConfig.model_validate_json(preprocessing),
-        Tolerance(settings["rtol"], settings["atol"]),
-        None if settings["rows"] == "all" else settings["rows"],
-        examples=examples,
-        ready=ready,
-        transform_graph=transform_graph,
-        model=model,
-        model_run=model_run,
-    )
+    config = PreprocessingConfig.model_validate_json(preprocessing)
+    with optimized_for(rows_of_split(by_span(examples), SPLIT), config):
+        compared, rows = compare_paths(
+            config,
+            Tolerance(settings["rtol"], settings["atol"]),
+            None if settings["rows"] == "all" else settings["rows"],
+            examples=examples,
+            ready=ready,
+            transform_graph=transform_graph,
+            model=model,
+            model_run=model_run,
+        )
     with fileio.open(f"{report.uri}/parity.json", "w") as f:
         f.write(report_json(compared))
     report.set_int_custom_property("rows", rows)

@@ -32,6 +32,7 @@ class TransformExecutor(base_beam_executor.BaseBeamExecutor):
         # TF Transform imports Keras, which is not needed to build a pipeline.
         from fullpass.components.transform.analyze_spans import TrainSpan
         from fullpass.components.transform.full_pass import ANALYZED_SPLIT, FullPass, finish_full_pass, run_full_pass
+        from fullpass.preprocessing.apply.graph_optimizer import optimized_for
         from fullpass.trainer.export.joined_tables import copy_tables
 
         examples = by_span(input_dict["examples"])
@@ -71,7 +72,7 @@ class TransformExecutor(base_beam_executor.BaseBeamExecutor):
                 base=serving_model(input_dict.get("base_model")), ledger=f"{graph.uri}/{FOLDER}", span=examples[-1].span
             ),
         )
-        with self._make_beam_pipeline() as pipeline:
+        with optimized_for(sum(rows.values()), preprocessing), self._make_beam_pipeline() as pipeline:
             analysis = run_full_pass(full_pass, pipeline)
         if analysis is not None:
             graph.set_string_custom_property(ANALYSIS, analysis.to_json())

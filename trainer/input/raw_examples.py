@@ -40,7 +40,9 @@ class RawExamples:
 
     def tensors(self, records: Sequence[bytes] | tf.Tensor) -> dict[str, tf.SparseTensor]:
         """Returns the columns of serialized examples, string [rows], as [rows, values] without missing values."""
-        return self._sparse(tf.convert_to_tensor(records, tf.string)) if self._dtypes else {}
+        # `tf.convert_to_tensor` looks at each record in Python before it does as `tf.constant`.
+        serialized = records if tf.is_tensor(records) else tf.constant(records, tf.string)
+        return self._sparse(serialized) if self._dtypes else {}
 
     def lists(self, records: Sequence[bytes]) -> pa.RecordBatch:
         """Returns the columns of serialized examples as lists of values; null where a row has no value."""
