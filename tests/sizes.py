@@ -21,7 +21,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "init": (1_735, ("pipeline/authoring/init/", "pipeline/authoring/derived_columns")),
     "profile of data": (2_425, ("pipeline/authoring/profile/",)),
     "page of the data": (474, ("pipeline/authoring/data_page/",)),
-    "check --data": (764, ("pipeline/authoring/data_check/",)),
+    "check --data": (766, ("pipeline/authoring/data_check/",)),
     "rules of check": (1_310, ("pipeline/authoring/checks/",)),
     "YAML, messages, schema, reference": (
         1_220,

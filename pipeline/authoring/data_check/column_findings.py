@@ -13,6 +13,7 @@ from fullpass.pipeline.authoring.profile.date_formats import find_dates
 from fullpass.pipeline.authoring.profile.images import BROKEN
 from fullpass.pipeline.authoring.profile.number_profile import SURE_WORDS, missing_tokens
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
+from fullpass.pipeline.authoring.profile.word_orders import UNKNOWN
 from fullpass.pipeline.authoring.profile.written_numbers import find_form
 from fullpass.pipeline.authoring.rules import rule
 from fullpass.preprocessing.dates.read_dates import read_dates
@@ -144,7 +145,8 @@ def check_ordinals(sampled: SampledData) -> Iterator[Finding]:
     """Ordinals hold the words of their order."""
     for keys, feature, column, values in sampled.features():
         if isinstance(feature, OrdinalFeature):
-            wrong = ~values.where(lambda text: as_token(text) in feature.order)  # noqa: B023 called at once
+            order = feature.order
+            wrong = ~values.where(lambda text: as_token(text) in order or text.lower() in UNKNOWN)  # noqa: B023 at once
             what = f"{{share}} of values of {column} are no words of the order"
             yield from _unfit((*keys, "order"), values, wrong, what, "count as missing. Add them where they belong.")
 

@@ -52,8 +52,9 @@ CASES = {
         "warning", "features.member", 'neither true nor false, such as "perhaps"'),
     "never true nor false": case({"member": ["a", "b"] * (ROWS // 2)},
         "error", "features.member", "100.0% of values are neither"),
-    "words outside of an order": case({"city": replaced(["low", "high"] * (ROWS // 2), "Low", 0.05)},
-        "warning", "features.city.order", '5.0% of values of city are no words of the order, such as "Low"',
+    "words outside of an order": case(
+        {"city": replaced(replaced(["low", "high"] * (ROWS // 2), "Unknown", 0.2), "Low", 0.05)},
+        "warning", "features.city.order", '5.0% of values of city are no words of the order, such as "Low"; they',
         features="{city: {type: ordinal, order: [low, high]}}"),
     "dates in another format": case({"joined": [f"{d}/12/2023" for d in range(1, 26)] * 40},
         "error", "features.joined", 'do not fit the format iso, such as "1/12/2023", "10/12/2023"'),
