@@ -12,10 +12,11 @@ _PARTS = 5
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """One column that boosters read.
+    """One column that boosters read, or one per class.
 
     Attributes:
-        values: float64 [rows], NaN for missing; or int64 [rows], groups of rows whose mean of the label is read.
+        values: float64 [rows], NaN for missing; or int64 [rows], groups of rows whose mean of the label is read, or
+            shares of the classes.
         kind: How boosters read it.
     """
 
@@ -23,20 +24,22 @@ class Encoding:
     kind: str = "number"
 
     def numbers(self, y: np.ndarray, learns: np.ndarray) -> np.ndarray:
-        """Returns the column, float64 [rows].
+        """Returns the columns, float64 [rows, columns].
 
         Args:
-            y: float64 [rows], the label as numbers.
+            y: float64 [rows, columns], the label as numbers, of several classes whether it is each of them.
             learns: bool [rows], whether boosters learn from a row; the labels of the others are not read.
         """
-        return means_of_others(self.values, y, learns) if self.kind == "means" else self.values
+        found = [means_of_others(self.values, one, learns) for one in y.T] if self.kind == "means" else [self.values]
+        return np.column_stack(found)
 
     def told(self, errors: np.ndarray) -> float:
-        """Returns how much of the squares of errors, float64 [rows], a mean per value tells; 0 for numbers."""
+        """Returns how much of the squares of errors, float64 [rows, columns], a mean per value tells; 0 for numbers."""
         if self.kind == "number":
             return 0.0
-        by_value = means_of_others(self.values.astype(np.int64), errors, np.ones(len(errors), dtype=bool))
-        return float((errors**2 - (errors - by_value) ** 2).mean())
+        groups, every = self.values.astype(np.int64), np.ones(len(errors), dtype=bool)
+        by_value = np.column_stack([means_of_others(groups, one, every) for one in errors.T])
+        return float((errors**2 - (errors - by_value) ** 2).sum(axis=1).mean())
 
 
 def means_of_others(groups: np.ndarray, y: np.ndarray, learns: np.ndarray) -> np.ndarray:

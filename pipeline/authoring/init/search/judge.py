@@ -120,11 +120,20 @@ class FoldJudge:
     classes: int = 1
     smoothing: Mapping[str, float] = field(default_factory=lambda: CATEGORIES[0])
 
+    @property
+    def targets(self) -> np.ndarray:
+        """The label, or of several classes whether it is each of them, float64 [rows, columns]."""
+        return self.y[:, None] if self.classes == 1 else np.equal(self.y[:, None], np.arange(self.classes)) * 1.0
+
+    def width(self, columns: Sequence[Encoding]) -> int:
+        """Returns the number of columns that boosters read."""
+        return sum(self.classes if one.kind == "means" else 1 for one in columns)
+
     def work(self, columns: Sequence[Encoding], more: int = 0, rounds: int = USUAL_ROUNDS) -> float:
         """Returns the work of a judgement of columns, and so many more, with so many rounds in each fold."""
         values = sum(int(one.values.max()) for one in columns if one.kind == "category")
         sorting = rounds * self.classes * USUAL_LEAVES * values * _SORTING
-        work = Work(len(self.y) * (FOLDS - 1) // FOLDS, len(columns) + more, self.classes)
+        work = Work(len(self.y) * (FOLDS - 1) // FOLDS, self.width(columns) + more, self.classes)
         return FOLDS * _OVERHEAD * (work.of(USUAL_LEAVES, rounds) + sorting)
 
     def judged(self, columns: Sequence[Encoding], loss: str = "auto") -> Judged:
@@ -160,8 +169,8 @@ class FoldJudge:
         import lightgbm
 
         learns = self.folds != fold
-        table = np.column_stack([one.numbers(self.y, learns) for one in columns])
-        categories = [i for i, one in enumerate(columns) if one.kind == "category"]
+        table = np.column_stack([one.numbers(self.targets, learns) for one in columns])
+        categories = [self.width(columns[:i]) for i, one in enumerate(columns) if one.kind == "category"]
         label = np.log(self.y) if loss == "log_normal" else self.y
         parameters = {**self.smoothing, **_objective(self.task, self.classes, loss), "learning_rate": _RATE}
         parameters |= {"num_leaves": USUAL_LEAVES, "verbosity": -1, "num_threads": 1, "seed": 1, "deterministic": True}

@@ -160,14 +160,14 @@ class Kind:
     Attributes:
         names: What one candidate is called, and several.
         propose: Yields its candidates.
-        needs_mean: Whether it needs a label with a mean.
+        per_class: Whether a candidate has a column per class.
         sizes: How many candidates are tried together, those first that tell most of the errors of the model so far; a
             larger number must pay by itself.
     """
 
     names: tuple[str, str]
     propose: Callable[[SampledColumns], Iterator[TriedFeature]]
-    needs_mean: bool = False
+    per_class: bool = False
     sizes: Sequence[int] = (2, 8, FEATURES)
 
 
@@ -175,8 +175,8 @@ KINDS: Sequence[Kind] = (
     Kind(("whole number as a category", "whole numbers as categories"), _categories),
     Kind(("rank of ordered words", "ranks of ordered words"), _ranks),
     Kind(("time itself", "times themselves"), _times),
-    Kind(("target mean", "target means"), _means, needs_mean=True),
-    Kind(("target mean of a pair", "target means of pairs"), _pairs, needs_mean=True, sizes=(6, 20, FEATURES)),
+    Kind(("target mean", "target means"), _means, per_class=True),
+    Kind(("target mean of a pair", "target means of pairs"), _pairs, per_class=True, sizes=(6, 20, FEATURES)),
     Kind(("count", "counts"), _counts, sizes=(FEATURES,)),
 )
 """In the order in which they are tried, each beside those that paid."""

@@ -111,7 +111,7 @@ def _judge(profile: SourceProfile, chosen: ChosenLabel, names: list[str], used: 
 
 def _planned(table: SampledColumns, judge: FoldJudge, columns: list[Encoding]) -> float:
     """Returns the least work of a search that tries each kind once."""
-    tried = [min(kind.sizes[0], len(table.ids)) for kind in KINDS]
+    tried = [min(kind.sizes[0], len(table.ids)) * (judge.classes if kind.per_class else 1) for kind in KINDS]
     return sum(judge.work(columns, size) for size in [0, *tried])
 
 
@@ -134,8 +134,7 @@ class _Search:
         if self.judge.task == "regression":
             best = self._with_loss(best)
         for kind in KINDS:
-            if not (kind.needs_mean and self.judge.classes > 1):
-                best = self._with_kind(kind, best)
+            best = self._with_kind(kind, best)
         return self.found
 
     def _with_loss(self, best: Judged) -> Judged:
@@ -171,7 +170,7 @@ class _Search:
                 break
             after = self._judged(columns, self.loss)
             gain = self.judge.gain(best, after)
-            if gain.pays(self.judge.price(len(tried))):
+            if gain.pays(self.judge.price(self.judge.width([one.encoding for one in tried]))):
                 best, kept = after, size
                 self.found.features.extend(replace(one.line, why=f"one of {told}: {gain.text}") for one in tried)
                 continue
@@ -187,10 +186,8 @@ class _Search:
         return after
 
     def _errors(self, best: Judged) -> np.ndarray:
-        """Returns what boosters still miss, float64 [rows], of about equal spread for small and large labels."""
-        y, predicted = self.judge.y, best.predicted
-        if self.judge.classes > 1:
-            return np.zeros(len(y))
+        """Returns what boosters still miss, float64 [rows, columns], of about equal spread for all labels."""
+        y, predicted = self.judge.targets, best.predicted.reshape(len(best.predicted), -1)
         if self.loss == "auto":
             return y - predicted
         if self.loss == "log_normal":

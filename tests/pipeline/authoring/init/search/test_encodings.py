@@ -37,7 +37,7 @@ def test_groups_that_tell_the_errors_are_found(random):
     groups = random.integers(0, 20, 2000)
     effect = random.normal(size=20)[groups]
     errors = effect - effect.mean() + random.normal(size=2000)
-    told = Encoding(groups, "means").told(errors)
+    told = Encoding(groups, "means").told(errors[:, None])
     assert told == pytest.approx(effect.var(), rel=0.2)  # all but the noise, less what smoothing costs
-    assert Encoding(random.permutation(groups), "means").told(errors) < 0.05
-    assert Encoding(errors).told(errors) == 0  # numbers have no groups
+    assert Encoding(random.permutation(groups), "means").told(errors[:, None]) < 0.05
+    assert Encoding(errors).told(errors[:, None]) == 0  # numbers have no groups

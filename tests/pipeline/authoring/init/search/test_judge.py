@@ -36,6 +36,20 @@ def test_areas_have_the_variance_of_delong(random):
         assert parts.var() / len(parts) == pytest.approx(variance)
 
 
+def test_means_of_several_classes_are_the_shares_of_each_in_the_other_parts(random):
+    """Of each group a row of the first class comes; no row sees its own label, nor those of rows that judge."""
+    y, group = np.arange(ROWS) % 3.0, np.arange(ROWS) % 6
+    judge, learns = judge_of(y, "multiclass", 3), np.arange(ROWS) < 900
+    one, means = Encoding(random.normal(size=ROWS)), Encoding(group, "means")
+    found = means.numbers(judge.targets, learns)
+    assert judge.width([one, means, one]) == 5 and found.shape == (ROWS, 3)
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    assert (found.argmax(axis=1) == y).all()
+    assert found[950:].max() == pytest.approx((150 + 5 / 3) / 155)  # 150 of 900 rows in a group, and 5 of all
+    errors = judge.targets - 1 / 3
+    assert means.told(errors) > 0.6 > Encoding(random.permutation(group), "means").told(errors)
+
+
 def test_relative_errors_are_not_decided_by_a_large_label():
     found = relative_errors(np.array([1.0, 1.0, 1e6]), np.array([1.0, 3.0, 3e6]))
     assert found == pytest.approx([0, np.log(2), np.log(3)], abs=1e-5)

@@ -48,6 +48,15 @@ def test_numbers_that_count_ids_are_encoded_with_their_gain(tmp_path, random):
     ]
 
 
+def test_of_several_classes_a_pair_of_ids_tells_the_share_of_each(tmp_path, random):
+    one, other = random.integers(0, 14, ROWS), random.integers(0, 14, ROWS)
+    y = np.where(random.random(ROWS) < 0.7, random.integers(0, 4, (14, 14))[one, other], random.integers(0, 4, ROWS))
+    columns = {"plane": [f"N{i}" for i in one], "route": [f"R{i}" for i in other], "y": [f"c{i}" for i in y]}
+    written, _ = searched(tmp_path, columns)
+    assert features_of(written)["plane_route_mean"]["columns"] == ("plane", "route")
+    assert re.search(r"target mean of a pair: \+0\.\d+ ± 0\.\d+ log likelihood in five folds", written.text)
+
+
 def test_noise_adds_nothing_and_says_so(tmp_path, random):
     columns = {"x": random.normal(size=ROWS), "id": [f"a{i}" for i in random.integers(0, 300, ROWS)]}
     columns["y"] = (columns["x"] + random.normal(size=ROWS)).round(3)
@@ -82,9 +91,10 @@ def test_too_little_time_is_said(tmp_path, pairs):
     assert said == [] and any("representations: they would take about" in line for line in written.summary)
 
 
-def test_counts_of_many_orders_of_magnitude_are_learned_by_poisson(tmp_path, random):
+def test_counts_of_many_orders_of_magnitude_are_learned_by_their_spread(tmp_path, random):
+    """They vary by more than chance: the variance grows with more than the mean."""
     size = np.exp(random.normal(2, 2.2, 2 * ROWS))
     kind = random.integers(0, 3, 2 * ROWS)
     y = random.poisson(size * np.array([0.3, 1.0, 3.0])[kind] * random.gamma(4, 0.25, 2 * ROWS))
     written, _ = searched(tmp_path, {"size": size.round(2), "kind": [f"k{i}" for i in kind], "y": y})
-    assert load(written.file).config.training.loss.kind == "poisson"
+    assert load(written.file).config.training.loss.kind == "tweedie"
