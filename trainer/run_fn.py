@@ -101,6 +101,7 @@ def _train(
     candidates = measure_candidates(trained.tried, trained.compared, trained.blend, data, spec) if chief else []
     calibration = _calibrate(inputs, data, trained.network)
     decision = _decide(inputs, data, trained.network)
+    again = [kind for kind, part in trained.parts.items() if part.again]
     trained = final(trained, data, inputs.spec)
     clock.append(time.monotonic())
     _export(inputs, data, trained, decision, chief=chief)
@@ -111,7 +112,7 @@ def _train(
     seconds = {name: clock[i + 1] - clock[i] for i, name in enumerate(("read", "train", "export"))}
     _write_scores(inputs, data, trained)
     record = training_record(data, trained, seconds) | measure_insight(trained.network, data, decision.get("threshold"))
-    record |= {"calibration": calibration, "decision": decision, "candidates": candidates}
+    record |= {"calibration": calibration, "decision": decision, "candidates": candidates, "again": again}
     _LOG.info("training: epochs %s", epochs_words(record))
     label = inputs.spec.preprocessing.label
     monitor = monitored(label.task, config.training.loss)

@@ -16,6 +16,7 @@ from fullpass.base.processes import usable_cores
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.config import (
     InputConfig,
+    Linear,
     ModelConfig,
     SeveralModels,
     TrainingConfig,
@@ -24,7 +25,7 @@ from fullpass.trainer.config import (
     auto_network,
 )
 from fullpass.trainer.fit.blend import Choice, blend, choose_weights, choose_with_folds
-from fullpass.trainer.fit.build_training import build_training
+from fullpass.trainer.fit.build_training import BuiltTraining, build_training
 from fullpass.trainer.fit.calibration import prior_shift
 from fullpass.trainer.fit.epoch_metrics import metrics_of_rows, monitored
 from fullpass.trainer.fit.fit import Fit, Fitted, OnEpoch, Report
@@ -35,6 +36,7 @@ from fullpass.trainer.fit.training_data import TrainingData
 from fullpass.trainer.fit.warm_start import BaseExport, WeightOrigin
 from fullpass.trainer.input.epochs import STREAM_SHUFFLE_ROWS, BatchOrder
 from fullpass.trainer.input.placement import with_preprocessing
+from fullpass.trainer.input.sharding import Batches, SplitShard
 from fullpass.trainer.linear.fit_linear import fit_linear
 from fullpass.trainer.loss_config import LossConfig, levels_of
 from fullpass.trainer.models.losses import loss_of
@@ -56,6 +58,8 @@ _LONG_EPOCH = 5.0
 """Seconds from which an epoch of images must pay for its time."""
 _PAYS = 0.005 / 60
 """The share of the loss of a constant guess that a second of it must gain: half a percent a minute."""
+_AGAIN_ROWS = 100_000
+"""The most train rows with which a linear model trains again, as trees."""
 _OF_TREES = ("trees", "leaves", "forests", "random")
 
 OnAnyEpoch = Callable[[str, int, dict[str, float]], None]
@@ -92,7 +96,7 @@ class TrainedPart(Protocol):
 
     Attributes:
         loss: The monitored metric on the validation rows; None for networks, whose history has it.
-        again: Trains the same model on the validation rows too; None if that is not worth its time.
+        again: Trains the same model on the validation rows too; None if that is not worth its time, or has been done.
         held: With folds, the output for each train row of a model that did not learn from it, float32 [rows, columns],
             in the order of the split; None without folds.
     """
@@ -111,7 +115,7 @@ class TrainedPart(Protocol):
 
 @dataclass(frozen=True)
 class Learned:
-    """A network that learned in steps. Its history has its loss, and it learns from its rows once.
+    """A network that learned in steps. Its history has its loss.
 
     Attributes:
         weight_origins: How a warm start initialized each weight; empty for a cold start.
@@ -120,7 +124,8 @@ class Learned:
     network: Network
     fitted: Fitted
     weight_origins: tuple[WeightOrigin, ...]
-    loss = again = held = None
+    again: "Callable[[], Learned] | None" = None
+    loss = held = None
 
 
 @dataclass(frozen=True)
@@ -190,7 +195,17 @@ def train(
     if isinstance(spec.config.model, Trees):
         return _grow(data, spec, options)
     updates = data.steps_per_epoch * training.max_epochs
-    built = build_training(spec, data.statistics, data.in_model, updates=updates, strategy=strategy, base=options.base)
+
+    def build() -> BuiltTraining:
+        begun = {"updates": updates, "strategy": strategy, "base": options.base}
+        return build_training(spec, data.statistics, data.in_model, **begun)
+
+    def train_batches(rows: SplitShard) -> Batches:
+        shuffled = {"shuffle": shuffle_rows(spec.config.input), "seed": training.seed}
+        order = BatchOrder(batch_size=size, fixed=built.fixed_shapes, **shuffled)
+        return rows.batches(order, data.statistics.factors.tolist())
+
+    built, size = build(), data.replica_batch_size
     steps, saving = training.steps_per_execution, training.checkpoint
     fit = Fit(
         steps=built.steps,
@@ -206,14 +221,34 @@ def train(
         save_at_end=options.keep_checkpoint,
         profile=Profile(options.logs, training.profile.steps if training.profile else None),
     )
-    size, fixed = data.replica_batch_size, built.fixed_shapes
-    order = BatchOrder(batch_size=size, shuffle=shuffle_rows(spec.config.input), seed=training.seed, fixed=fixed)
-    validation = data.validation.batches(
-        BatchOrder(batch_size=_eval_batch(built.network, size, data.validation.split.padded_row_bytes), fixed=fixed)
-    )
-    fitted = fit.run(data.train.batches(order, data.statistics.factors.tolist()), validation)
-    parts: dict[str, TrainedPart] = {spec.config.model.kind: Learned(built.network, fitted, built.weight_origins)}
+    eval_size = _eval_batch(built.network, size, data.validation.split.padded_row_bytes)
+    validation = data.validation.batches(BatchOrder(batch_size=eval_size, fixed=built.fixed_shapes))
+    fitted = fit.run(train_batches(data.train), validation)
+
+    def again() -> Learned:
+        spans, anew = fitted.spans(fit.steps.monitor), build()
+        limits: dict[str, Any] = {"epochs": sum(spans), "goes_on_to": 0, "early_stopping": None, "checkpoints": None}
+        rest = replace(fit, steps=anew.steps, profile=Profile(), **limits)
+        rest.run_again(train_batches(data.train.joined(data.validation)), spans)
+        return Learned(anew.network, fitted, anew.weight_origins)
+
+    pays = _again_pays(data, spec, fitted)
+    learned = Learned(built.network, fitted, built.weight_origins, again if pays else None)
+    parts: dict[str, TrainedPart] = {spec.config.model.kind: learned}
     return Trained(built.model, built.network, parts, fitted, describe_devices(strategy), built.precision)
+
+
+def _again_pays(data: TrainingData, spec: TrainingSpec, fitted: Fitted) -> bool:
+    """Returns whether a model trains again, on train and the split validation, for the epochs that were best.
+
+    Only a linear one does: the best epoch of a network with hidden layers is partly luck, which is not repeated
+    (docs/training.md). It does not where `training.time` leaves too little.
+    """
+    training = spec.config.training
+    own_validation = data.validation is not data.evaluation and data.train.can_join(data.validation)
+    in_time = training.seconds is None or 2 * fitted.seconds < training.seconds
+    few = data.train.counts.weighted_rows <= _AGAIN_ROWS
+    return isinstance(spec.config.model, Linear) and training.epochs == "auto" and own_validation and in_time and few
 
 
 def final(trained: Trained, data: TrainingData, spec: TrainingSpec) -> Trained:

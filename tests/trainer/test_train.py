@@ -1,9 +1,14 @@
-"""Training on labels whose squares are beyond float32, or vanish in it."""
+"""Trainings on labels whose squares are beyond float32, or vanish in it, and on the validation rows in the end."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from fullpass.trainer.fit.fit import Fitted
+from fullpass.trainer.fit.sampled_rows import sample_rows
 from fullpass.trainer.insight.insight import measure_insight
+from fullpass.trainer.train import final, train
 from tests.trainer.conftest import planted_rows, prepare_by_hand
 
 pytestmark = pytest.mark.integration
@@ -41,3 +46,29 @@ def test_a_training_is_that_of_the_same_label_in_another_unit(tmp_path, model, p
     known = {entry["feature"]: entry["importance"] for entry in insight["importance"]}
     for entry in insight_in_unit["importance"]:
         assert entry["importance"] == pytest.approx(known[entry["feature"]], rel=1e-3)
+
+
+def test_a_linear_model_learns_again_with_the_validation_rows_and_the_corrections_of_the_first(planted):
+    prepared = planted("binary").of("x", "kind")
+    data, spec, strategy = prepared.loaded(model="linear", training={"early_stopping": {"patience": 1}})
+    assert train(data, spec, strategy).learned.again is None  # eval is validation
+    data = replace(data, validation=replace(data.evaluation))
+    assert data.train.joined(data.validation).counts.weighted_rows == 1_300
+    first = train(data, spec, strategy)
+    first.network.model.get_layer("head").scale, first.network.model.get_layer("head").offset = 0.5, np.float32([0.25])
+    before = [weight.copy() for weight in first.network.model.get_weights()]
+    last = final(first, data, spec)
+    assert last.learned.again is None and last.network is not first.network
+    assert all(map(np.array_equal, before, first.network.model.get_weights()))
+    sampled = sample_rows(data.validation.split, data.in_model, 10_000)
+    raw = [2 * (sampled.logits(one.network)[:, 0] - 0.25) for one in (first, last)]
+    losses = [np.log1p(np.exp(np.where(sampled.labels > 0, -z, z))).mean() for z in raw]
+    assert losses[1] < losses[0], losses
+
+
+def test_epochs_that_were_taken_back_are_not_repeated():
+    """The best ones are 2 at the first rate, none at the second, and 1 at the third."""
+    losses = [3.0, 2.0, 2.5, 2.6, 2.1, 2.2, 1.5, 1.6]
+    fitted = Fitted({"loss": losses, "val_rmse": losses}, 7, 1.0, restarts=(4, 6))
+    assert fitted.spans("rmse") == [2, 0, 1]
+    assert Fitted({"loss": losses, "val_rmse": losses[:3]}, 2, 1.0).spans("rmse") == [2]

@@ -7,7 +7,7 @@ crash.
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,6 +81,16 @@ class Fitted:
         """Whether a limit ended the training while it still improved."""
         return self.ended_by != "early_stopping" and self.best_epoch == self.epochs > 1
 
+    def spans(self, monitor: str) -> list[int]:
+        """Returns the epochs with each learning rate that led to the best weights; the others were taken back."""
+        found, begun, best = [0], 0, math.inf
+        for epoch, value in enumerate(self.history[f"val_{monitor}"][: self.best_epoch], 1):
+            if value < best:
+                best, found[-1] = value, epoch - begun
+            if epoch in self.restarts:
+                found, begun = [*found, 0], epoch
+        return found
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
@@ -120,6 +130,11 @@ class Fit:
         """
         with stop_requests() as stops:
             return _Run(self, train, evaluation, stops).run()
+
+    def run_again(self, train: Batches, spans: Sequence[int]) -> None:
+        """Trains so many epochs with each learning rate, judged by nothing; otherwise as `run`."""
+        with stop_requests() as stops:
+            _Run(self, train, train, stops).run_again(spans)
 
 
 class _Run:
@@ -163,6 +178,17 @@ class _Run:
         ended_by = "time" if self._time_over else "early_stopping" if self._stopped_early() else "epochs"
         restarts = tuple(state.restarts)
         return Fitted(state.history, state.best_epoch, seconds, resumed, saves, save_seconds, ended_by, restarts)
+
+    def run_again(self, spans: Sequence[int]) -> None:
+        """Trains so many epochs with each learning rate."""
+        self._began = time.monotonic()
+        run, batches = self._steps.training(), self._iterate(self._train, 0, 0)
+        for reductions, epochs in enumerate(spans):
+            if reductions and self._steps.rate is not None:
+                self._steps.rate.reduce(reductions)
+            for _ in range(epochs):
+                self._train_epoch(run, batches)
+                self._state.end_epoch({})
 
     @property
     def _done(self) -> int:

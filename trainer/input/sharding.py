@@ -10,8 +10,9 @@ import tensorflow as tf
 from fullpass.base.errors import UserError
 from fullpass.trainer.input.epochs import BatchOrder
 from fullpass.trainer.input.load_split import Split
-from fullpass.trainer.input.split_counts import SUMMED, SplitCounts
+from fullpass.trainer.input.split_counts import SUMMED, SplitCounts, add_counts
 from fullpass.trainer.input.workers import TrainingWorkers
+from fullpass.trainer.records.blocks import join
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,18 @@ class SplitShard:
             return self.split.batches(here, class_weights)
 
         return Batches(begin, steps)
+
+    def can_join(self, other: "SplitShard") -> bool:
+        """Whether both splits are in the memory of one worker with one device."""
+        parts, alone = (self.split, other.split), self.workers.count * self.workers.replicas == 1
+        return alone and all(p.in_memory is not None for p in parts) and self.split.layout == other.split.layout
+
+    def joined(self, other: "SplitShard") -> "SplitShard":
+        """Returns the rows of two splits, which `can_join`, as one."""
+        kept = [one.split.in_memory for one in (self, other) if one.split.in_memory is not None]
+        counts = add_counts(self.counts, other.counts)
+        split = replace(self.split, in_memory=join(kept), counts=counts)
+        return replace(self, split=split, counts=counts, weighted_rows=(counts.weighted_rows,))
 
 
 def load_shard(files: Sequence[str], workers: TrainingWorkers, load: Callable[[tuple[str, ...]], Split]) -> SplitShard:

@@ -67,11 +67,15 @@ def epochs_words(record: Mapping[str, Any]) -> str:
     Example:
         >>> epochs_words({"epochs": 30, "best_epoch": 30, "ended_by": "epochs", "restarts": [12]})
         '30, the best 30; the last epoch is the best: raise training.epochs; the learning rate fell after epoch 12'
+        >>> epochs_words({"epochs": 20, "best_epoch": 15, "ended_by": "early_stopping", "again": ["trees"]})
+        '20, the best 15; ended by early stopping; then trees learned from the validation rows too'
     """
     found = [f"{record['epochs']}, the best {record['best_epoch']}", ended_words(record)]
     if restarts := record.get("restarts"):
         epochs = ", ".join(map(str, restarts))
         found.append(f"the learning rate fell after epoch{'s' * (len(restarts) > 1)} {epochs}")
+    if again := record.get("again"):
+        found.append(f"then {' and '.join(again)} learned from the validation rows too")
     return "; ".join(filter(None, found))
 
 
