@@ -137,7 +137,7 @@ def init(
         derive=[*([chosen.derive] if chosen.derive else []), *derived],
         data=_data_lines(own, chosen, of_rows, bad_rows),
         splits=other_splits(own, has_epoch=any(c.has_trend for c in selection.features)),
-        label=YamlLine("label", dict(chosen.guess.settings), chosen.guess.why),
+        label=_label_line(chosen, found.features),
         forecast=propose_forecast(own, chosen),
         features=[*(found.replaced.get(line.name, line) for line in lines), *found.features],
         left_out=[*(with_column(line, joined) for line in selection.left_out), *joins.left_out],
@@ -173,6 +173,15 @@ def _refuse_bad_rows(data: str, profile: SourceProfile, allowed: float | None) -
     )
 
 
+def _label_line(chosen: ChosenLabel, searched: Sequence[YamlLine]) -> YamlLine:
+    """Returns the label, with its classes if a target encoding has a column for each."""
+    line = YamlLine("label", dict(chosen.guess.settings), chosen.guess.why)
+    encoded = any(isinstance(one.value, dict) and one.value["type"] == "target" for one in searched)
+    if chosen.guess.task != "multiclass" or not encoded:
+        return line
+    return replace(line, value={**line.value, "classes": list(chosen.target.texts)})
+
+
 def _features(task: Task, selection: SelectedColumns) -> list[YamlLine]:
     lines = []
     for one in selection.features:
@@ -187,7 +196,7 @@ def _features(task: Task, selection: SelectedColumns) -> list[YamlLine]:
 def _head(data: str, file: Path, profile: SourceProfile) -> list[str]:
     sample = profile.sample
     which = f"{sample.rows:,} of {sample.of_rows} rows"
-    which = f"all {sample.rows:,} rows" if sample.whole and sample.rows == sample.seen else which
+    which = f"all {sample.rows:,} rows" if sample.has_every_row else which
     name = data if len(data) <= _LONGEST_PATH else f".../{PurePath(data).name}"
     return [
         f"Written by `fullpass init` from {shown(name, _LONGEST_PATH)}: by {which}; each line has its reason.",

@@ -81,6 +81,11 @@ class Sample:
     total_is_counted: bool = False
 
     @property
+    def has_every_row(self) -> bool:
+        """Whether no row of the source is left out."""
+        return self.whole and self.rows == self.seen
+
+    @property
     def of_rows(self) -> str:
         """The number of rows from which the sample is, for people: of all, of about all, or of the first ones."""
         if self.whole or not self.evenly_spread:

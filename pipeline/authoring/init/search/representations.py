@@ -160,7 +160,7 @@ class Kind:
     Attributes:
         names: What one candidate is called, and several.
         propose: Yields its candidates.
-        per_class: Whether a candidate has a column per class.
+        per_class: Whether a candidate has a column per class, all of which must be known then.
         sizes: How many candidates are tried together, those first that tell most of the errors of the model so far; a
             larger number must pay by itself.
     """

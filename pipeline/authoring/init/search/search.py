@@ -87,7 +87,8 @@ def search(
         table, judge = replace(table, used=known), _judge(profile, chosen, names, known)
         encodings = [one for column in features for one in known_encodings(column, known)]
     say(announced(len(known), seconds))
-    return _Search(table, judge.smoothed(encodings), encodings, seconds).run()
+    kinds = [kind for kind in KINDS if not kind.per_class or judge.classes == 1 or profile.sample.has_every_row]
+    return _Search(table, judge.smoothed(encodings), encodings, seconds, kinds).run()
 
 
 def _is_rare(y: np.ndarray) -> bool:
@@ -123,6 +124,7 @@ class _Search:
     judge: FoldJudge
     columns: list[Encoding]
     seconds: float
+    kinds: Sequence[Kind]
     found: SearchResult = field(default_factory=SearchResult)
     loss: str = "auto"
     spent: float = 0.0
@@ -133,7 +135,7 @@ class _Search:
         best = self._judged(self.columns)
         if self.judge.task == "regression":
             best = self._with_loss(best)
-        for kind in KINDS:
+        for kind in self.kinds:
             best = self._with_kind(kind, best)
         return self.found
 
