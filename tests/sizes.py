@@ -42,7 +42,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
         ("preprocessing/analysis/", "components/transform/", "components/accumulate", "components/read_records"),
     ),
     "records, input, data service": (1_745, ("trainer/records/", "trainer/input/")),
-    "networks, loop": (3_560, ("trainer/",)),
+    "networks, loop": (3_530, ("trainer/",)),
     "trees, linear, insight": (1_556, ("trainer/trees/", "trainer/linear/", "trainer/insight/")),
     "tuning": (330, ("trainer/tuning/", "components/tuning/")),
     "export": (460, ("trainer/export/",)),
