@@ -112,7 +112,7 @@ def _judge(profile: SourceProfile, chosen: ChosenLabel, names: list[str], used: 
 
 def _planned(table: SampledColumns, judge: FoldJudge, columns: list[Encoding]) -> float:
     """Returns the least work of a search that tries each kind once."""
-    tried = [min(kind.sizes[0], len(table.ids)) * (judge.classes if kind.per_class else 1) for kind in KINDS]
+    tried = [min(kind.sizes[0], len(table.ids)) for kind in KINDS]  # shares of many classes only if time is left
     return sum(judge.work(columns, size) for size in [0, *tried])
 
 
