@@ -13,7 +13,6 @@ import tensorflow as tf
 from fullpass.base.errors import UserError
 from fullpass.base.json_text import to_json_text
 from fullpass.base.progress import LossCurves, report
-from fullpass.preprocessing.apply.graph_optimizer import optimized_for
 from fullpass.preprocessing.apply.stable_ids import FOLDER as LEDGERS
 from fullpass.preprocessing.columns.outputs import ROW_ID
 from fullpass.preprocessing.columns.raw_columns import date_formats, events_of_serving
@@ -72,23 +71,11 @@ def run_fn(fn_args: "FnArgs") -> None:
     config = inputs.spec.config
     strategy = choose_strategy(config.training, config.model.kind)
     workers = TrainingWorkers(strategy)
+    chief = workers.index == 0
     data = load_data(inputs.train_files, inputs.eval_files, inputs.spec, workers, inputs.validation_files)
     if inputs.custom.get("folds"):
         data = replace(data, folds=folds_of(data, inputs.spec))
     clock.append(time.monotonic())
-    with optimized_for(data.train.counts.weighted_rows * config.training.max_epochs, inputs.spec.preprocessing):
-        _train(inputs, data, strategy, workers, clock)
-
-
-def _train(
-    inputs: TrainingInputs,
-    data: TrainingData,
-    strategy: tf.distribute.Strategy,
-    workers: TrainingWorkers,
-    clock: list[float],
-) -> None:
-    """Trains on loaded data, exports, and writes the records. clock: the times before and after the loading."""
-    config, chief = inputs.spec.config, workers.index == 0
     base = find_base(config.training, inputs.base_model)
     checkpoints = _checkpoint_folder(inputs, data, base)
     logs = inputs.model_run_dir if chief else tempfile.mkdtemp()

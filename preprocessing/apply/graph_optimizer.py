@@ -1,8 +1,8 @@
 """Leaves out TensorFlow's graph optimizer where a graph runs a few times.
 
 TensorFlow optimizes a graph at its first call. That takes 0.4 of the 0.5 s of the first call of a signature of the taxi
-example, and a second of its training; later calls take the same time without it, or up to 3 % longer, those of a
-training up to a tenth. Serving keeps it, and so does ServingCheck, which measures the latency.
+example; later calls take the same time without it, or up to 3 % longer. Serving keeps it, and so do training and
+ServingCheck, which measures the latency.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from fullpass.preprocessing.config import PreprocessingConfig
 
 _OFF = "disable_meta_optimizer"
 _FEW_ROWS = 500_000
-"""Rows up to which the optimizer takes longer than it saves: a training gains nothing from about twice as many on."""
+"""A quarter of the rows for which it takes as long as it saves, because other models may gain more from it."""
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def optimized_for(rows: int, config: PreprocessingConfig) -> Iterator[None]:
     Images are many at once: the optimizer joins convolutions with what follows them.
 
     Args:
-        rows: The rows, each as often as it passes.
+        rows: The rows that pass through the graphs.
     """
     before = tf.config.optimizer.get_experimental_options().get(_OFF, False)
     few = rows <= _FEW_ROWS and all(feature.type != "image" for feature in config.features.values())
