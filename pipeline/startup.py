@@ -45,6 +45,9 @@ _NOISE = re.compile(rb"I\d{4} |WARNING: All log messages before absl::Initialize
 _LAZY_PACKAGES = ("tfx.components", "tensorflow_model_analysis", "tensorflow_model_analysis.utils")
 """Packages whose `__init__` imports everything they contain, such as the Kubernetes client and nltk. Nodes need only
 two of TFX's components; TFX's specifications of components import the messages of TFMA."""
+_ALSO_OF = {"tensorflow_model_analysis": ("tensorflow_model_analysis.proto.config_pb2",)}
+"""Lazy package -> modules whose names it has, too. TFMA 0.52 lacks its messages, such as `EvalConfig`, until the
+`__init__` of `tfx.components` adds them, which is lazy."""
 _NODES_NEED = (
     "keras",
     "fullpass.components.transform.full_pass",
@@ -205,6 +208,9 @@ def import_lazily(name: str) -> None:
             return importlib.import_module(f"{name}.{attribute}")
         del package.__getattr__
         loader.exec_module(package)
+        for module in _ALSO_OF.get(name, ()):
+            for found, value in vars(importlib.import_module(module)).items():
+                vars(package).setdefault(found, value)
         return getattr(package, attribute)
 
     package.__getattr__ = find  # type: ignore[method-assign]

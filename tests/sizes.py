@@ -81,7 +81,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "record of a run": (761, ("pipeline/record/",)),
     "shared by the nodes": (140, ("components/",)),
     "Python API": (717, ("pipeline/api/",)),
-    "CLI, root": (745, ("pipeline/", "fullpass/__")),
+    "CLI, root": (746, ("pipeline/", "fullpass/__")),
     "ground floor": (740, ("fullpass/base/",)),
     "secrets": (100, ("fullpass/base/redact", "fullpass/base/secret_formats")),
     "watch": (1_630, ("components/watch/", "pipeline/watching/")),
