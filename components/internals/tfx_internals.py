@@ -62,7 +62,10 @@ _RECORDS = {
 }
 """Reads and writes ML Metadata under the names by which TFX's launcher finds contexts and executions."""
 
-MODULES = {**_DECLARE, **_ARTIFACTS, **_COMPILED, **_RUN, **_RECORDS}
+_TRAIN = {"GenericExecutor": "tfx.components.trainer.executor"}
+"""The arguments that TFX's Trainer gives to a `run_fn`."""
+
+MODULES = {**_DECLARE, **_ARTIFACTS, **_COMPILED, **_RUN, **_RECORDS, **_TRAIN}
 
 
 def __getattr__(name: str) -> Any:

@@ -14,14 +14,19 @@ from typing import Any
 
 from tfx import types
 from tfx.components.trainer.component import Trainer
-from tfx.components.trainer.executor import GenericExecutor
 from tfx.dsl.io import fileio
 
 from fullpass.base import state_file
 from fullpass.base.errors import UserError
 from fullpass.base.json_text import to_json_text
 from fullpass.base.user_modules import import_function, own_code
-from fullpass.components.internals.tfx_internals import artifact_utils, executor_spec, json_utils, path_utils
+from fullpass.components.internals.tfx_internals import (
+    GenericExecutor,
+    artifact_utils,
+    executor_spec,
+    json_utils,
+    path_utils,
+)
 from fullpass.trainer.export.export_files import DESCRIPTION, FILES, listed_files
 from fullpass.trainer.export.run_provenance import TRAINING_FILE, read_run_facts
 

@@ -179,7 +179,7 @@ def _label_line(chosen: ChosenLabel, searched: Sequence[YamlLine]) -> YamlLine:
     encoded = any(isinstance(one.value, dict) and one.value["type"] == "target" for one in searched)
     if chosen.guess.task != "multiclass" or not encoded:
         return line
-    return replace(line, value={**line.value, "classes": list(chosen.target.texts)})
+    return replace(line, value={**line.value, "classes": sorted(chosen.target.texts)})
 
 
 def _features(task: Task, selection: SelectedColumns) -> list[YamlLine]:

@@ -8,6 +8,8 @@ from tests.source_tree import trees
 
 DOCUMENTED = {
     "tfx.components.example_validator.component",
+    "tfx.components.schema_gen.component",
+    "tfx.components.schema_gen.import_schema_gen.component",
     "tfx.components.trainer.component",
     "tfx.components.trainer.fn_args_utils",
     "tfx.components.tuner.component",
@@ -17,6 +19,7 @@ DOCUMENTED = {
     "tfx.dsl.io.fileio",
     "tfx.orchestration.local.local_dag_runner",
     "tfx.orchestration.pipeline",
+    "tfx.proto",
     "tfx.types.artifact",
     "tfx.types.standard_artifacts",
 }

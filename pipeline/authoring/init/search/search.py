@@ -42,8 +42,8 @@ _REPEATING = 0.9
 """Different rows per row, below which rows repeat by nature."""
 _UNDECIDED = 0.05
 """Half an interval of the variance explained from which on a few large labels decide it."""
-_LOSSES = ("poisson", "tweedie", "log_normal")
-"""Losses of a regression that are tried beside the squared one."""
+_LOSSES = [kind for kind, loss in LOSSES.items() if loss.logarithmic and loss.objective]
+"""Losses of a regression that are tried beside the squared one: those of labels whose spread grows with their mean."""
 
 
 def search(
