@@ -21,6 +21,8 @@ _LONGEST = 40
 """Characters of a value that are shown."""
 _TOLERANCE = 1e-4
 """By which the parts of a score may miss it, as a share of the score: they are rounded to float32."""
+_ROUNDING = 1e-6
+"""An effect up to this share of the score and the base is rounding."""
 _NOTHING = "no value known"
 _UP, _DOWN, _WHOLE = "up", "down", "score"
 
@@ -133,6 +135,8 @@ def _row(number: int, row: Mapping[str, Any], columns: Sequence[str], classes: S
 def _value(value: Any) -> str:
     if value is None or value != value:
         return "missing"
+    if value == "":
+        return "empty"
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
@@ -185,12 +189,15 @@ def _waterfall(row: ExplainedRow) -> dict[str, Any]:
 def _steps(row: ExplainedRow) -> Iterator[dict[str, Any]]:
     yield _end(_NOTHING, row.base)
     at = row.base
-    shown = [(f"{name} = {value}", effect) for name, value, effect in row.effects[:_MOST_EFFECTS]]
-    if others := row.effects[_MOST_EFFECTS:]:
-        shown.append((f"{len(others)} others", sum(effect for _, _, effect in others)))
+    rounding = _ROUNDING * max(abs(row.score), abs(row.base))
+    largest = [one for one in row.effects[:_MOST_EFFECTS] if abs(one[2]) > rounding]
+    shown = [(f"{name} = {value}", effect) for name, value, effect in largest]
+    if others := row.effects[len(largest) :]:
+        named = "1 other" if len(others) == 1 else f"{len(others)} others"
+        shown.append((named, sum(effect for _, _, effect in others)))
     for what, effect in shown:
         way, to = _UP if effect >= 0 else _DOWN, at + effect
-        told = f"{effect:+.3g}"
+        told = f"{effect:+.3g}" if abs(effect) > rounding else "0"
         yield {"what": what, "from": at, "to": to, "effect": effect, "way": way, "right": max(at, to), "told": told}
         at = to
     yield _end(row.score_name, row.score)

@@ -161,13 +161,13 @@ def _points(runs: Sequence[ListedRun]) -> list[dict[str, Any]]:
 
 
 def metrics_by_run(points: Sequence[Mapping[str, Any]]) -> Markup:
-    """Returns the chart of a metric, which a select chooses, over runs; "" without a metric.
+    """Returns the chart of a metric, which a select chooses, over runs; "" for one run, or without a metric.
 
     Args:
         points: run, metric, value, changed, what changed and outcome of each point, the oldest run first.
     """
     names = list(dict.fromkeys(point["metric"] for point in points))
-    if not names:
+    if len({point["run"] for point in points}) <= 1:
         return Markup("")
     kinds = list(dict.fromkeys(point["changed"] for point in points))
     x = {"field": "run", "type": "ordinal", "sort": None, "title": None, "axis": {"labelExpr": _TIME_OF_ID} | _SLANTED}

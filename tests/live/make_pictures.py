@@ -156,6 +156,9 @@ def main() -> None:
 
         report = next(Path(folder).glob("runs/taxi/Report/report/*/report.html"))
         draw_page(page, report, FOLDER / "report.png", height=1500, folder=Path(folder))
+        data = Path(folder) / "data.html"
+        subprocess.run([*fullpass, "check", str(yaml), "--data", "--page", str(data)], check=True)
+        draw_page(page, data, FOLDER / "data.png", height=1500, folder=Path(folder))
         page.show(report.as_uri(), width=390, phone=True, dark=True)
         page.draw_charts()
         page.screenshot(FOLDER / "report-phone.png", height=1000)
@@ -183,6 +186,7 @@ def main() -> None:
         "run.png",
         "report.png",
         "report-phone.png",
+        "data.png",
         "comparison.png",
         "runs.png",
         "notebook.png",

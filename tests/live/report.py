@@ -24,7 +24,9 @@ from fullpass.components.report.dependence import dependence_section
 from fullpass.components.report.model_card import model_card, to_html
 from fullpass.components.report.regression import errors_section
 from fullpass.components.report.report_data import ReportData, of_importance
+from fullpass.pipeline.authoring.data_page.cells import CellReading
 from fullpass.pipeline.authoring.data_page.data_page import DataPage, ShownColumn
+from fullpass.pipeline.authoring.data_page.pictures import picture
 from fullpass.pipeline.authoring.loading.problems import Problem
 from fullpass.pipeline.registry.compare import ComparedMetric, ComparedSlice, Comparison
 from fullpass.pipeline.registry.compared_model import ComparedModel
@@ -33,6 +35,7 @@ from tests.components.report.shown import HOSTILE, classes, curves
 from tests.components.report.test_report import data_verdict, run
 from tests.live.browser import Page, find_chromium, open_browser
 from tests.live.servers import needed
+from tests.pipeline.authoring.tables import values_of
 
 DESK, PHONE = 1280, 390
 REPORTED = {"Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded", "Page.javascriptDialogOpening"}
@@ -224,9 +227,8 @@ def watch() -> str:
 
 def data() -> str:
     """Returns the page of the data whose texts all contain markup."""
-    rows = [{"side": HOSTILE, "value": HOSTILE, "share": share} for share in (0.5, 0.25)]
-    encoding = {"y": {"field": "value", "type": "nominal"}, "x": {"field": "share", "type": "quantitative"}}
-    spec = {"data": {"values": rows}, "width": 290, "height": 90, "mark": "bar", "encoding": encoding}
+    cells = CellReading("token").cells(values_of([HOSTILE, HOSTILE, "a"]))
+    spec = picture({"train": cells, HOSTILE: cells})
     read = ((HOSTILE, HOSTILE), ("not read", ""))
     columns = [
         ShownColumn(f"{HOSTILE}{i}", "category", HOSTILE, HOSTILE, (0.25,), i, 0.9, HOSTILE, read, 1.5, i == 0, spec)
@@ -337,7 +339,7 @@ def test_the_keyboard_sorts_too(browser, url):
     enter = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13}
     browser.call("Input.dispatchKeyEvent", type="keyDown", text="\r", **enter)
     browser.call("Input.dispatchKeyEvent", type="keyUp", **enter)
-    assert browser.evaluate("document.querySelector('.rows th').ariaSort") == "ascending"
+    assert browser.evaluate("document.activeElement.closest('th').ariaSort") == "ascending"
 
 
 def test_words_filter_the_rows_of_a_long_table_and_a_button_copies_them(browser, tmp_path):

@@ -76,6 +76,15 @@ def test_many_columns_share_a_bar_and_what_does_not_add_up_is_said():
     assert "do not add up" in Explanation(None, (wrong,), 1).page and "do not" not in Explanation(None, (row,), 1).page
 
 
+def test_effects_that_are_only_rounding_have_no_bar_of_their_own():
+    table = pa.table({"a": ["x"], "b": [""], "c": [""], "d": [""], "prediction": [0.5], "base": [0.3]})
+    for name, effect in (("a", 0.201), ("b", -0.001), ("c", -1.1e-8), ("d", 0.0)):
+        table = table.append_column(f"effect_{name}", pa.array([effect]))
+    [row] = explained_rows([table], ["a", "b", "c", "d"], [])
+    steps = [(step["what"], step["told"]) for step in row.spec["data"]["values"][1:-1]]
+    assert steps == [("a = x", "+0.201"), ("b = empty", "-0.001"), ("2 others", "0")]
+
+
 def test_of_many_rows_the_first_with_a_prediction_are_shown_and_hostile_text_stays_text():
     rows = MOST_ROWS + 5
     table = pa.table(
