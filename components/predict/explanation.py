@@ -135,9 +135,7 @@ def _row(number: int, row: Mapping[str, Any], columns: Sequence[str], classes: S
 def _value(value: Any) -> str:
     if value is None or value != value:
         return "missing"
-    if value == "":
-        return "empty"
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    text = f"{value:.6g}" if isinstance(value, float) else str(value) or "empty"
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
@@ -153,8 +151,6 @@ def _waterfall(row: ExplainedRow) -> dict[str, Any]:
         {"field": "to", "type": "quantitative", "format": ".4~g", "title": "score so far"},
     ]
     color = {"field": "way", "type": "nominal", "scale": {"domain": [_UP, _DOWN], "range": list(COLORS[:2])}}
-    steps = {"filter": f"datum.way != '{_WHOLE}'"}
-    ends = {"filter": f"datum.way == '{_WHOLE}'"}
     return {
         "data": {"values": values},
         "width": "container",
@@ -162,7 +158,7 @@ def _waterfall(row: ExplainedRow) -> dict[str, Any]:
         "encoding": {"y": down, "tooltip": tips},
         "layer": [
             {
-                "transform": [steps],
+                "transform": [{"filter": f"datum.way != '{_WHOLE}'"}],
                 "mark": {"type": "bar"},
                 "encoding": {
                     "x": {"field": "from", **across},
@@ -171,7 +167,7 @@ def _waterfall(row: ExplainedRow) -> dict[str, Any]:
                 },
             },
             {
-                "transform": [ends],
+                "transform": [{"filter": f"datum.way == '{_WHOLE}'"}],
                 "mark": {"type": "tick", "thickness": 3, "color": "currentColor"},
                 "encoding": {"x": {"field": "to", **across}},
             },
@@ -193,12 +189,13 @@ def _steps(row: ExplainedRow) -> Iterator[dict[str, Any]]:
     largest = [one for one in row.effects[:_MOST_EFFECTS] if abs(one[2]) > rounding]
     shown = [(f"{name} = {value}", effect) for name, value, effect in largest]
     if others := row.effects[len(largest) :]:
-        named = "1 other" if len(others) == 1 else f"{len(others)} others"
-        shown.append((named, sum(effect for _, _, effect in others)))
+        shown.append((f"{len(others)} other{'s' * (len(others) > 1)}", sum(effect for _, _, effect in others)))
     for what, effect in shown:
         way, to = _UP if effect >= 0 else _DOWN, at + effect
-        told = f"{effect:+.3g}" if abs(effect) > rounding else "0"
-        yield {"what": what, "from": at, "to": to, "effect": effect, "way": way, "right": max(at, to), "told": told}
+        yield {
+            **{"what": what, "from": at, "to": to, "effect": effect, "way": way, "right": max(at, to)},
+            "told": f"{effect:+.3g}" if abs(effect) > rounding else "0",
+        }
         at = to
     yield _end(row.score_name, row.score)
 
