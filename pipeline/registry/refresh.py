@@ -25,6 +25,7 @@ from fullpass.components.ingest.sources.files import SourceFile
 from fullpass.components.ingest.spans.joined_tables import find_tables
 from fullpass.components.parity.compare import ParityComparison, Tolerance, check_parity, compare_rows
 from fullpass.components.parity.compare_paths import MOST_ROWS, Features, example_batches
+from fullpass.components.predict.exported import describe_export
 from fullpass.components.push.push import LINEAGE, PushResult, origin_of, push, rolled_back, served_version
 from fullpass.components.serving_check.component import check_export
 from fullpass.pipeline.authoring.loading.load import Loaded
@@ -72,6 +73,7 @@ def refresh(loaded: Loaded, export: Path) -> Refreshed:
     target = served_folder(loaded)
     served = _served(target, export)
     verify_export(str(export))
+    describe_export(export)  # refuses a model of another Trainer
     before, files = OpenExport(export), find_model(str(export), loaded.file).eval_files
     origin = origin_of(export)
     _check_joins(before, loaded)

@@ -120,8 +120,10 @@ def test_the_two_modules_run_as_they_are_by_the_yaml_and_a_change_of_what_they_i
     assert json.loads((version / "assets.extra" / "fullpass.json").read_text())["lineage"]["blessing"]["blessed"]
     measured = run_command("fullpass", "evaluate", "serving", "data/data.csv", cwd=folder, timeout=300)
     assert measured.returncode == 0 and "1,500" in measured.stdout, measured.stdout + measured.stderr
-    refused = run_command("fullpass", "predict", "serving", "data/data.csv", cwd=folder, timeout=300)
-    assert "takes serialized tf.Examples only" in refused.stdout + refused.stderr
+    for command in (["predict", "serving", "data/data.csv"], ["refresh"]):
+        refused = run_command("fullpass", *command, cwd=folder, timeout=300)
+        assert refused.returncode == 2, command
+        assert "takes serialized tf.Examples only" in refused.stdout + refused.stderr
     again = run_command("fullpass", "run", "pipeline.yaml", cwd=folder, timeout=900)
     assert again.returncode == 0, again.stdout + again.stderr
     assert "Trainer: ok" not in again.stdout + again.stderr

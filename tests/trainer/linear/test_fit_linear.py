@@ -105,9 +105,11 @@ def test_more_values_than_are_fitted_within_seconds_have_no_model(planted, monke
     assert (fitted(planted("regression").of("kind"))[0] is not None) == is_fitted
 
 
-def test_the_penalty_is_chosen_on_as_many_rows_as_take_seconds(monkeypatch):
+@pytest.mark.parametrize(("weights", "fits"), [(30, 25), (29, 5)])
+def test_the_penalty_is_chosen_by_as_many_rows_and_folds_as_take_seconds(monkeypatch, weights, fits):
     """1,000 rows with 10 values and 3 outputs are 30,000 cells. A tenth of them, 100 rows, is fitted in five folds."""
     monkeypatch.setattr(module, "_CHOICE_CELLS", 3_000)
+    monkeypatch.setattr(module, "_MANY_WEIGHTS", weights)
     rows = []
 
     class Regression:
@@ -121,7 +123,7 @@ def test_the_penalty_is_chosen_on_as_many_rows_as_take_seconds(monkeypatch):
 
     columns = sparse.csr_matrix(np.ones((1000, 10)))
     module._choose_penalty(Regression(), columns, np.arange(1000) % 3, np.ones(1000))
-    assert rows == [80] * 25
+    assert rows == [80] * fits
 
 
 def test_a_number_farther_out_than_ten_deviations_counts_as_ten(planted):
