@@ -53,7 +53,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "serve": (970, ("components/serving/", "components/serving_log/", "pipeline/serving/")),
     "report, pages": (951, ("components/report/", "components/pages/")),
     "compare, evaluate, refresh": (
-        751,
+        753,
         (
             "pipeline/registry/compare",
             "pipeline/registry/evaluate",
