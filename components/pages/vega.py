@@ -23,9 +23,8 @@ from markupsafe import Markup
 from fullpass.base.direction_marks import with_marks_shown
 from fullpass.base.files import write_atomically
 
-VEGA_LITE, NATIVE = "6.4", "5.8"
-"""Versions of Vega-Lite: that of the bundle, and the oldest that vl-convert has, for notebooks, which draw themselves:
-JupyterLab 4.6 has 5.6. Both draw all specifications of this project."""
+VEGA_LITE = "6.4"
+"""Version of Vega-Lite in the bundle. Notebooks draw the same specifications by their own, JupyterLab 4.6 by 5.6."""
 COLORS = (
     *("#3b82f6", "#d97706", "#059669", "#8b5cf6", "#dc2626"),
     *("#0891b2", "#db2777", "#65a30d", "#78716c", "#14b8a6"),

@@ -148,19 +148,19 @@ def rows_of_both(
             if rows.absent
         ]
         notes += dict.fromkeys(note for rows in read for note in rows.short_histories)
-        return replace(paired(a, b, scored, data, notes), of=data)
+        return paired(a, b, scored, data, notes, data)
     if a.eval_files and b.eval_files and a.data == b.data != ():
         scored = [score(one, records_of(one.eval_files), of) for one, of in zip((a, b), columns, strict=True)]
         if len(np.intersect1d(scored[0].row_ids, scored[1].row_ids)):
-            return replace(paired(a, b, scored, "the eval split of both, which have the same data", []), of=a.data)
+            return paired(a, b, scored, "the eval split of both, which have the same data", [], a.data)
     for owner, other in ((a, b), (b, a)):
         known = owner.columns
         if owner.eval_files and all(known.get(name) == column for name, column in other.columns.items()):
             own = _sliced(owner, slices)
             scored = [score(one, records_of(owner.eval_files), own) for one in (a, b)]
             note = f"their data or splits differ, so some of these rows may be among the training rows of {other.name}"
-            found = paired(a, b, scored, f"the eval split of {owner.name}", [note])
-            return replace(found, of=owner.data or tuple(owner.eval_files))
+            of: object = owner.data or tuple(owner.eval_files)
+            return paired(a, b, scored, f"the eval split of {owner.name}", [note], of)
     raise NotComparable(_why_no_rows(a, b))
 
 
@@ -189,7 +189,12 @@ def _sliced(model: ComparedModel, slices: Iterable[str]) -> dict[str, RawColumn]
 
 
 def paired(
-    a: ComparedModel, b: ComparedModel, scored: Sequence[ScoredRows], source: str, notes: Sequence[str]
+    a: ComparedModel,
+    b: ComparedModel,
+    scored: Sequence[ScoredRows],
+    source: str,
+    notes: Sequence[str],
+    of: object = None,
 ) -> RowsOfBoth:
     """Returns the rows that both have scored and that have a usable label for both, in the order of their ids."""
     _, *index = np.intersect1d(scored[0].row_ids, scored[1].row_ids, assume_unique=True, return_indices=True)
@@ -213,8 +218,8 @@ def paired(
         notes.append(f"the weights of rows differ; both models are measured with those of {a.name}")
     if mine.classes != other.classes:
         notes.append(_class_note(a, b, mine.classes, other.classes))
-    models = (mine, replace(other, weights=mine.weights))
-    return RowsOfBoth(replace(first, columns={**second.columns, **first.columns}, models=models), source, tuple(notes))
+    columns, models = {**second.columns, **first.columns}, (mine, replace(other, weights=mine.weights))
+    return RowsOfBoth(replace(first, columns=columns, models=models), source, tuple(notes), of)
 
 
 def _class_note(a: ComparedModel, b: ComparedModel, first: Sequence[str], second: Sequence[str]) -> str:

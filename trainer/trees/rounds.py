@@ -21,7 +21,7 @@ from fullpass.trainer.config import TrainingConfig, Trees
 from fullpass.trainer.fit.epoch_metrics import metrics_of, monitored, sums_of
 from fullpass.trainer.fit.fit import Fitted, OnEpoch, Report, StoppedError
 from fullpass.trainer.fit.sampled_rows import mean_and_reach
-from fullpass.trainer.loss_config import Huber, LossConfig, levels_of, variance_power
+from fullpass.trainer.loss_config import Huber, LossConfig, Tweedie, levels_of, variance_power
 from fullpass.trainer.models.losses import Loss
 from fullpass.trainer.trees.tree_rows import BinnedRows
 from fullpass.trainer.trees.work import ROUNDS
@@ -72,8 +72,8 @@ def booster_parameters(
     objective = {**common, "objective": training.loss.objective}
     if isinstance(training.loss, Huber):
         return [{**objective, "alpha": training.loss.delta}]
-    if power := variance_power(training.loss):
-        return [{**objective, "tweedie_variance_power": power}]
+    if isinstance(training.loss, Tweedie):
+        return [{**objective, "tweedie_variance_power": training.loss.power}]
     return [{**objective, "alpha": level} for level in levels_of(training.loss)] or [objective]
 
 

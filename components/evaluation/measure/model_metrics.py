@@ -55,10 +55,11 @@ def _evidence(plan: MetricPlan, state: ModelState) -> dict[str, Evidence]:
     long = state.tails.whole.too_long(counts).reshape(slices, tails)
     evidence = {}
     for name, formula in plan.formulas.items():
-        enough, of_few = np.ones(slices, bool), np.zeros(slices, bool)
-        if formula.tail:
+        enough, of_few = np.ones(slices, bool), None
+        if formula.relative:
             of_few = long[:, plan.tails.index(formula.tail)]
-            enough &= formula.relative | ~of_few
+        elif formula.tail:
+            enough &= ~long[:, plan.tails.index(formula.tail)]
         if formula.rests_on:
             enough &= rows[formula.rests_on] >= FEWEST_ROWS
         evidence[name] = Evidence(rows.get(formula.trials), enough=enough, of_few=of_few)

@@ -8,7 +8,7 @@ from typing import Any
 
 from fullpass.pipeline.authoring.rules import rule
 
-FEWEST_WORDS = 3
+_FEWEST_WORDS = 3
 """Words of an order; the effect of two is a line in any order."""
 _SCALES = """
 none < very low|lowest|minimal < low|l|lo < medium low|medium-low|below average < medium|med|mid|m|moderate|average
@@ -88,7 +88,7 @@ def word_order(texts: Sequence[str]) -> tuple[str, ...]:
     plain = {text: text.strip().lower() for text in texts}
     known = {text: word for text, word in plain.items() if word not in UNKNOWN}
     words = set(known.values())
-    if not FEWEST_WORDS <= len(known) <= _MOST_WORDS or len(words) < len(known):
+    if not _FEWEST_WORDS <= len(known) <= _MOST_WORDS or len(words) < len(known):
         return ()
     placed: list[Mapping[str, Any]] = [*_of_scales(words), _numbered(words), _intervals(words)]
     found = {tuple(sorted(known, key=lambda text: places[known[text]])) for places in placed if places}
@@ -119,7 +119,7 @@ def _intervals(words: set[str]) -> Mapping[str, Interval]:
         ends[word], unit = read
         units.add(unit)
     in_order = sorted(ends.values())
-    apart = all(high <= low and one != other for one, other in pairwise(in_order) for high, low in [(one[1], other[0])])
+    apart = all(one[1] <= other[0] and one != other for one, other in pairwise(in_order))
     intervals = any(low < high for low, high in in_order) and len(units) <= _SPELLINGS
     return ends if apart and (intervals or (len(units) == 1 and units.pop() & _RANKED)) else {}
 

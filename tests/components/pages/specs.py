@@ -6,7 +6,10 @@ from typing import Any
 
 import vl_convert
 
-from fullpass.components.pages.vega import NATIVE, THEME, VEGA_LITE
+from fullpass.components.pages.vega import THEME, VEGA_LITE
+
+NATIVE = "5.8"
+"""The oldest version of Vega-Lite that vl-convert has, for notebooks, which draw by their own."""
 
 
 def specs_of(page: str) -> list[dict[str, Any]]:

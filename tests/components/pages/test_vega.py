@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from fullpass.components.pages import vega
 from fullpass.components.pages.render import render_page
+from tests.components.pages.specs import NATIVE
 
 SPEC = {"data": {"values": [{"x": 1, "y": 2.5}]}, "mark": "point", "encoding": {"x": {"field": "x"}}}
 TEXT = st.text() | st.sampled_from(["</script><script>alert(1)</script>", "<!--<script>", "\u202eabc", "\udc80"])
@@ -95,7 +96,7 @@ def test_a_notebook_gets_the_same_specification_with_its_theme():
 
 def test_both_versions_take_the_theme_and_the_parameters():
     spec = {**SPEC, "config": vega.THEME, "params": [vega.ZOOM]}
-    for number in (vega.VEGA_LITE, vega.NATIVE):
+    for number in (vega.VEGA_LITE, NATIVE):
         assert "marks" in vl_convert.vegalite_to_vega(spec, vl_version=number)
 
 
