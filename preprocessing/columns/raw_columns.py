@@ -182,7 +182,7 @@ def derived_dependencies(column: str, derive: Mapping[str, str]) -> dict[str, st
 
 def feature_columns(name: str, feature: Feature) -> dict[str, str]:
     """Returns column -> type, for all columns that a feature reads; see `BaseFeature.column_types`."""
-    return {use.column: use.wants for use in _uses_of(name, feature)}
+    return {use.column: use.wants for use in uses_of(name, feature)}
 
 
 def date_formats(config: PreprocessingConfig) -> dict[str, tuple[str, ...]]:
@@ -271,13 +271,14 @@ def _feature_uses(config: PreprocessingConfig) -> Iterator[_Use]:
     for name, feature in config.features.items():
         sequence = config.sequence_of(name)
         if sequence is None:
-            yield from _uses_of(name, feature)
+            yield from uses_of(name, feature)
         else:
             by, group = config.path_of(name), f"sequences.{sequence}"
-            yield from (replace(use, by=by, group=group if use.many else None) for use in _uses_of(name, feature))
+            yield from (replace(use, by=by, group=group if use.many else None) for use in uses_of(name, feature))
 
 
-def _uses_of(name: str, feature: Feature) -> Iterator[_Use]:
+def uses_of(name: str, feature: Feature) -> Iterator[_Use]:
+    """Yields what a feature reads: each column and its type."""
     by, options, many = f"features.{name}", list_options(feature), reads_list(feature)
     weights = None if options is None else options.weights
     group = by if many and weights is not None else None

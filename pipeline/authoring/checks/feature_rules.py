@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import ValidationError
 
 from fullpass.base.errors import UserError, did_you_mean
 from fullpass.base.files import is_address
@@ -20,6 +21,7 @@ from fullpass.pipeline.authoring.loading.problems import Keys, format_path
 from fullpass.preprocessing.apply.vocabulary_file import category_tokens, vocabulary_tokens
 from fullpass.preprocessing.columns.compute_at import compute_at_by_feature, string_features
 from fullpass.preprocessing.columns.outputs import outputs
+from fullpass.preprocessing.columns.raw_columns import uses_of
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.dates.date_format import date_part_kind
 from fullpass.preprocessing.features.cross import Cross
@@ -222,12 +224,28 @@ def _owner_problem(name: str, owner: str, categories: Mapping[str, CategoryFeatu
 
 
 def check_own_preprocessing(loaded: Loaded) -> Iterator[Finding]:
-    """A user's preprocessing function replaces the features that crosses would read."""
-    if loaded.config.preprocessing is not None and loaded.config.crosses:
-        yield Finding(
-            ("crosses",),
-            "not used: `preprocessing` replaces the transforms of all features. Compute crosses in that function.",
-        )
+    """Beside a user's preprocessing function, features only name columns and types, and there are no crosses."""
+    config = loaded.config
+    if config.preprocessing is None:
+        return
+    why = "not used: `preprocessing` replaces the transforms of all features."
+    if config.crosses:
+        yield Finding(("crosses",), f"{why} Compute crosses in that function.")
+    for name, feature in config.all_features.items():
+        for key in sorted(feature.model_fields_set - {"type"}):
+            keys: Keys = (*config.keys_of(name), key)
+            if keys in loaded.tree.lines and not _shapes_column(name, feature, key):
+                hint = "set input.compute_at" if key == "compute_at" else "compute it in that function"
+                yield Finding(keys, f"{why} Remove it here, and {hint}.")
+
+
+def _shapes_column(name: str, feature: Feature, key: str) -> bool:
+    """Returns whether an option of a feature says how its column is read, rather than what is made of it."""
+    rest = feature.model_dump(exclude_unset=True, exclude={key})
+    try:
+        return [*uses_of(name, type(feature).model_validate(rest))] != [*uses_of(name, feature)]
+    except ValidationError:
+        return True
 
 
 def _cross_input_problem(name: str, features: Mapping[str, Feature], crosses: set[str]) -> str | None:
@@ -322,18 +340,6 @@ def check_mixup(loaded: Loaded) -> Iterator[Finding]:
             yield Finding(keys, "blends pixels, but the image is decoded in the model. Use compute_at: input.")
         if len({images_of.augment.mixup for images_of in blended.values() if images_of.augment}) > 1:
             yield Finding(keys, "blends whole examples, so mixup must be the same for all images.")
-
-
-def check_compute_at_of_own_preprocessing(loaded: Loaded) -> Iterator[Finding]:
-    """A user's preprocessing function computes all its features at one `compute_at`."""
-    if loaded.config.preprocessing is None:
-        return
-    for name, feature in loaded.config.all_features.items():
-        if "compute_at" in feature.model_fields_set:
-            yield Finding(
-                _keys_of_compute_at(loaded, name),
-                "not used: `preprocessing` computes all features together. Remove it here, and set input.compute_at.",
-            )
 
 
 def check_text_in_the_model(loaded: Loaded) -> Iterator[Finding]:

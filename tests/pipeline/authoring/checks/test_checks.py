@@ -169,6 +169,9 @@ MISTAKES = {
     "crosses beside a function": mistake(
         section("preprocessing: own:preprocess\ncrosses: [{inputs: [company, started.hour]}]"),
         "crosses", 19, "not used"),
+    "transforms beside a function": mistake({16: "  company: {type: category, column: zone, lowercase: true}",
+        **section("preprocessing: own:preprocess")},
+        "features.company.lowercase", 16, "not used: `preprocessing` replaces", "compute it in that function"),
     "slots kept by spans where there are none": mistake({
         16: "  company: {type: category, vocabulary: {stable_ids: {keep_spans: 9}}}"},
         "features.company.vocabulary.stable_ids.keep_spans", 16, "the source has no spans", "or give keep_models"),
