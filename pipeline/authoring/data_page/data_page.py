@@ -39,6 +39,7 @@ from fullpass.pipeline.authoring.profile.column_profile import (
 from fullpass.pipeline.authoring.profile.leaks import indicators_of_label, strongest_aspect
 from fullpass.pipeline.authoring.profile.number_profile import profile_numbers
 from fullpass.pipeline.authoring.profile.strength import Strength, Target
+from fullpass.preprocessing.columns.raw_columns import columns_behind, serving_columns
 from fullpass.preprocessing.features.feature import Feature
 from fullpass.preprocessing.values.list_values import is_list
 
@@ -369,11 +370,14 @@ def _strengths(
     if target is None:
         return {}
     others = {name: sampled.values[name] for name in known if name in sampled.values and name != target.name}
-    indicators = indicators_of_label(others, target)
+    preprocessing = sampled.config.preprocessing_config
+    # The formula of the label reads these columns, and no feature does, so they leak nothing.
+    of_label = columns_behind([target.name], preprocessing).keys() - serving_columns(preprocessing).keys()
+    indicators = indicators_of_label({n: values for n, values in others.items() if n not in of_label}, target)
     found = {}
     for name in others:
         strength = sampled.strengths[name] if features[name] else strongest_aspect(known[name], target)
-        doubt = indicators[name].why if name in indicators else _doubt(strength)
+        doubt = indicators[name].why if name in indicators else "" if name in of_label else _doubt(strength)
         found[name] = (None if strength is None else strength.value, doubt)
     return found
 

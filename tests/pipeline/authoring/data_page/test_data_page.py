@@ -98,6 +98,15 @@ def test_a_column_says_how_it_is_read_and_what_it_gives_away(page):
     assert page.sides == {part: int(np.sum(trips()["part"] == key)) for part, key in (("train", "a"), ("eval", "b"))}
 
 
+def test_a_column_that_only_the_formula_of_the_label_reads_is_no_leak(tmp_path):
+    write_csv(tmp_path / "data.csv", trips())
+    derived = YAML.replace("name: tipped", "name: big").replace("  split:", "  derive: {big: paid > 10}\n  split:")
+    (tmp_path / "p.yaml").write_text(derived)
+    found = {one.name: one for one in Pipeline.of(load_checked(tmp_path / "p.yaml")).data_page().columns}
+    assert found["paid"].tells == found["tipped"].tells == 1
+    assert not found["paid"].doubt and "may hold the label" in found["tipped"].doubt
+
+
 def test_hostile_text_stays_text_and_every_picture_compiles(page, capfd):
     elements = Elements(page.page)
     assert elements.tags.count("img") == 0 and HOSTILE in bars(page, "zone").value.tolist()
