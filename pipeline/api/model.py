@@ -1,7 +1,7 @@
 """A trained model that answers: `fullpass.open_model` and `Run.model` return it."""
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fullpass.components.predict.exported import Exported
     from fullpass.components.predict.predict import Predictions
     from fullpass.pipeline.registry.compare import Comparison
+    from fullpass.pipeline.registry.compare_several import Comparisons
     from fullpass.pipeline.registry.evaluate import Evaluation
 
 
@@ -131,17 +132,18 @@ class Model:
         """
         return evaluate(str(self.folder), rows, read_as)
 
-    def compare(self, other: Any, rows: Rows = None, **read_as: Any) -> "Comparison":
-        """Compares the model with another, like `fullpass compare`: settings and data, metrics and slices.
+    def compare(self, *others: Any, rows: Rows = None, **read_as: Any) -> "Comparison | Comparisons":
+        """Compares the model with others, like `fullpass compare`: settings and data, metrics and slices.
 
         Args:
-            other: A model, a run, a pipeline or its YAML (its newest run), or a folder.
+            others: Models, runs, pipelines or their YAMLs (their newest run), or folders. One gives a `Comparison`,
+                several give the `pairs` of this model with each, on the rows that all have.
             rows: Labelled rows as in `predict`; None takes those of the eval split.
 
         Raises:
             UserError: There is no such model, or the rows cannot be read.
         """
-        return compare(str(self.folder), other, rows, read_as)
+        return compare(str(self.folder), others, rows, read_as)
 
     def export(
         self, to: Target, out: Path | str, rows: Path | str | None = None, *, server: Server = "tensorflow"
@@ -209,15 +211,19 @@ def evaluate(model: str, rows: Rows, read_as: Mapping[str, Any]) -> "Evaluation"
     return found if isinstance(rows, Path | str) else replace(found, data="the table")
 
 
-def compare(model: str, other: Any, rows: Rows, read_as: Mapping[str, Any]) -> "Comparison":
-    """Compares a model, named as `find_model` names it, with another; see `Model.compare`."""
+def compare(model: str, others: Sequence[Any], rows: Rows, read_as: Mapping[str, Any]) -> "Comparison | Comparisons":
+    """Compares a model, named as `find_model` names it, with others; see `Model.compare`."""
     set_notebook_environment()
-    from fullpass.pipeline.registry.compare import compare_models
+    from fullpass.pipeline.registry.compare_several import compare_several
 
+    if not others:
+        raise UserError("compare: no other model is given. Accepted: models, runs, pipelines, YAMLs, folders.")
     with ExitStack() as stack:
         data, how = (None, read_as) if rows is None else _labelled(stack, rows, read_as)
-        found = compare_models(model, _name(other), Path(), data, how)
-    return found if rows is None or isinstance(rows, Path | str) else replace(found, rows="the table")
+        found = compare_several(model, [_name(other) for other in others], Path(), data, how)
+    if rows is not None and not isinstance(rows, Path | str):
+        found = replace(found, pairs=tuple(replace(pair, rows="the table") for pair in found.pairs))
+    return found if len(others) > 1 else found.pairs[0]
 
 
 def _name(model: Any) -> str:

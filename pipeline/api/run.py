@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from fullpass.components.predict.explanation import Explanation
     from fullpass.pipeline.registry.compare import Comparison
+    from fullpass.pipeline.registry.compare_several import Comparisons
     from fullpass.pipeline.registry.evaluate import Evaluation
 
 _PATHS = ("model", "pushed_to", "served", "report")
@@ -150,9 +151,9 @@ class Run:
         """Measures the model of the run on labelled rows; see `Model.evaluate`."""
         return evaluate(str(self.logs), rows, read_as)
 
-    def compare(self, other: Any, rows: Rows = None, **read_as: Any) -> "Comparison":
-        """Compares the model of the run with another; see `Model.compare`."""
-        return compare(str(self.logs), other, rows, read_as)
+    def compare(self, *others: Any, rows: Rows = None, **read_as: Any) -> "Comparison | Comparisons":
+        """Compares the model of the run with others; see `Model.compare`."""
+        return compare(str(self.logs), others, rows, read_as)
 
     @property
     def lineage(self) -> Mapping[str, Any]:

@@ -143,14 +143,11 @@ def compare(
     from fullpass.pipeline.registry import compare_several as several
 
     with noise_to(Path(os.devnull)), large_imports():
-        if more:
-            found = several.compare_several(a, (b, *more), file, data, read_as)
-        else:
-            pair = comparing.compare_models(a, b, file, data, read_as)
+        found = several.compare_several(a, (b, *(more or ())), file, data, read_as)
     if more:
         _give(found, several.shown, page, as_json=as_json)
     else:
-        _give(pair, comparing.shown, page, as_json=as_json)
+        _give(found.pairs[0], comparing.shown, page, as_json=as_json)
 
 
 @options.reads_rows

@@ -206,14 +206,6 @@ class Comparison(ShownPage):
 _COLUMNS = ("a", "b", "difference", "low", "high")
 
 
-def compare_models(
-    a: str, b: str, file: Path, data: str | None = None, read_as: Mapping[str, Any] | None = None
-) -> Comparison:
-    """Compares two models; see `scored_pair`."""
-    compared, both = scored_pair(a, b, file, data, read_as)
-    return measured_pair(compared, both) if both is not None else compared
-
-
 def scored_pair(
     a: str, b: str, file: Path, data: str | None, read_as: Mapping[str, Any] | None
 ) -> "tuple[Comparison, RowsOfBoth | None]":

@@ -20,7 +20,6 @@ from fullpass.pipeline.registry.compare import (
     ComparedMetric,
     ComparedSlice,
     Comparison,
-    compare_models,
     compared_metrics,
     shown,
 )
@@ -67,7 +66,8 @@ def folder(tmp_path_factory, rows) -> Path:
 
 
 def compared(folder: Path, a: str, b: str, data: str | None = "rows.csv"):
-    return compare_models(str(folder / a), str(folder / b), folder / "none.yaml", data and str(folder / data))
+    found = compare_several(str(folder / a), [str(folder / b)], folder / "none.yaml", data and str(folder / data))
+    return found.pairs[0]
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +231,7 @@ def test_what_cannot_be_compared_is_said_with_the_reason_and_the_yamls_are(folde
 
 def test_how_to_read_rows_goes_with_rows(folder):
     with pytest.raises(UserError, match="format, separator: how to read the rows of --data; give it"):
-        compare(str(folder / "fair"), folder / "good", None, {"format": "csv", "separator": ";"})
+        compare(str(folder / "fair"), [folder / "good"], None, {"format": "csv", "separator": ";"})
     (folder / "labelled.yaml").write_text("")
     with pytest.raises(UserError, match="labelled.yaml: its data.source tells how to read the rows; drop separator"):
         evaluate(str(folder / "good"), folder / "labelled.yaml", {"separator": ";"})
@@ -266,8 +266,13 @@ def test_the_command_and_python_say_the_same(folder, rows, comparison):
     out = say("compare", folder / "fair", folder / "good", "--data", data, "--page", page)
     assert "B is better" in out and "3,000 rows, the same for both" in out and "+ features" not in out
     assert page.read_text() == comparison.page
-    by_frame = compare(str(folder / "fair"), folder / "good", rows, {})
+    by_frame = compare(str(folder / "fair"), [folder / "good"], rows, {})
     assert [(m.a, m.b) for m in by_frame.metrics] == [(m.a, m.b) for m in comparison.metrics]
+    several = compare(str(folder / "fair"), [folder / "good", folder / "fair"], rows, {})
+    assert [pair.models[1].name for pair in several.pairs] == [str(folder / name) for name in ("good", "fair")]
+    assert several.pairs[0].metrics == by_frame.metrics and several.pairs[1].rows == "the table"
+    with pytest.raises(UserError, match="no other model is given"):
+        compare(str(folder / "fair"), [], rows, {})
     assert json.loads(to_json_text(comparison.record()))["metrics"][0]["a"] == comparison.metrics[0].a
 
 
