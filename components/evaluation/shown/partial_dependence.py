@@ -56,8 +56,8 @@ class ColumnReaders:
     Attributes:
         kind: Whether its values are numbers, dates, or unordered values.
         features: The features that read it, directly or through derived columns, and their sequences.
-        formats: Formats of the dates, if it is read as dates; of numbers that are text, how they are written; of words
-            that have an order, the words.
+        formats: Formats of the dates, if it is read as dates; of numbers that are text, how they are written.
+        order: The words of an ordinal, in their order.
         left_out: Reason why its dependence is not shown; "" if it is shown.
     """
 
@@ -65,6 +65,7 @@ class ColumnReaders:
     kind: Literal["number", "date", "value"]
     features: tuple[str, ...]
     formats: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
     left_out: str = ""
 
 
@@ -234,13 +235,12 @@ def _readers(
     types: set[str] = {config.features[name].type for name in names}
     sequences = [sequence for name in names if (sequence := config.sequence_of(name)) is not None]
     written = [f.format for name in names if (f := config.features[name]).type == "number" and f.format]
-    order = [word for name in names for word in getattr(config.features[name], "order", ())]
+    order = tuple(word for name in names for word in getattr(config.features[name], "order", ()))
     kind: Literal["number", "date", "value"] = "date" if formats else "value"
     if column.type == "number" or (written and not formats):
         kind, formats = "number", tuple(dict.fromkeys(written))
-    return ColumnReaders(
-        column.name, kind, (*names, *sequences), formats or tuple(order), _left_out(column, types, sequences)
-    )
+    left_out = _left_out(column, types, sequences)
+    return ColumnReaders(column.name, kind, (*names, *sequences), formats, order, left_out)
 
 
 def _left_out(column: RawColumn, types: set[str], sequences: Sequence[str]) -> str:
@@ -267,7 +267,7 @@ def _points_of(column: ColumnReaders, values: np.ndarray) -> _Points | str:
     elif column.kind == "date":
         points = _dates(values[values != b""], compile_format(column.formats[0]))
     else:
-        return _frequent(values[values != b""], column.formats)
+        return _frequent(values[values != b""], column.order)
     return points if len(points.values) > 1 else _ONE_VALUE
 
 

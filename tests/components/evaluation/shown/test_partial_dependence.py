@@ -49,7 +49,7 @@ def test_of_a_linear_model_it_is_the_line():
 
 
 def test_words_of_an_order_are_shown_in_it():
-    size = ColumnReaders("kind", "value", ("kind",), ("s", "m", "l"))
+    size = ColumnReaders("kind", "value", ("kind",), order=("s", "m", "l"))
     kinds = np.array([(b"l", b"l", b"l", b"s", b"?", b"m")[i % 6] for i in range(500)], object)
     (kind,) = measure_dependence(linear, {**rows(), "kind": kinds}, [size]).columns
     assert kind.values == ("s", "m", "l", "?")
@@ -190,7 +190,7 @@ def test_features_are_traced_to_the_raw_columns_that_they_are_made_from():
     assert readers["kind"].kind == "value"
     assert (readers["started"].kind, readers["started"].formats) == ("date", ("epoch_days",))
     assert (readers["price"].kind, readers["price"].formats) == ("number", ("$1,234.5",))
-    assert (readers["risk"].kind, readers["risk"].formats) == ("value", ("low", "high"))
+    assert (readers["risk"].kind, readers["risk"].order) == ("value", ("low", "high"))
     assert (readers["note"].left_out, readers["tags"].left_out) == ("text", "a list")
     importance = [
         {"feature": name, "importance": worth}
