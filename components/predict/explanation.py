@@ -23,6 +23,8 @@ _TOLERANCE = 1e-4
 """By which the parts of a score may miss it, as a share of the score: they are rounded to float32."""
 _ROUNDING = 1e-6
 """An effect up to this share of the score and the base is rounding."""
+_STEP = 20
+"""Height of a bar with its gap, in pixels."""
 _NOTHING = "no value known"
 _UP, _DOWN, _WHOLE = "up", "down", "score"
 
@@ -56,6 +58,11 @@ class ExplainedRow:
         """The row in one line."""
         told = "" if self.score_name == PREDICTION else f", {self.score_name} {metric_text(self.score)}"
         return f"row {self.number:,}: {self.prediction}{told}"
+
+    @property
+    def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """The headings and rows of a table of all effects, the largest first."""
+        return ("column", "value", "effect"), [(name, value, f"{effect:+.4g}") for name, value, effect in self.effects]
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -154,7 +161,7 @@ def _waterfall(row: ExplainedRow) -> dict[str, Any]:
     return {
         "data": {"values": values},
         "width": "container",
-        "height": {"step": 20},
+        "height": _STEP * len(values),
         "encoding": {"y": down, "tooltip": tips},
         "layer": [
             {

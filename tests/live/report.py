@@ -17,6 +17,7 @@ from fullpass.components.pages import vega
 from fullpass.components.pages.charts import limit_chart, line_chart
 from fullpass.components.pages.graph import GraphNode, critical_path, graph
 from fullpass.components.pages.render import render_page
+from fullpass.components.predict.explanation import ExplainedRow, Explanation
 from fullpass.components.report.classes import classes_section, curve_charts
 from fullpass.components.report.component import render
 from fullpass.components.report.config import CardFacts
@@ -248,6 +249,12 @@ def data() -> str:
     ).page
 
 
+def explanation() -> str:
+    """Returns the page of explained predictions whose texts all contain markup."""
+    row = ExplainedRow(1, HOSTILE, HOSTILE, 0.9, 0.2, ((HOSTILE, HOSTILE, 0.4), (f"{HOSTILE}2", HOSTILE, 0.3)))
+    return Explanation((), (row, replace(row, number=2)), 3).page
+
+
 HOSTILE_PAGES = {
     "a hostile run": lambda: render(hostile_run()),
     "a stop of the data gate": lambda: render_gate("taxi", data_verdict()),
@@ -255,6 +262,7 @@ HOSTILE_PAGES = {
     "a comparison": comparison,
     "a watch": watch,
     "the data": data,
+    "explained predictions": explanation,
     "a model card": lambda: to_html(HOSTILE, model_card(run(blessed=True), {}, CardFacts())),
 }
 """Pages whose texts all contain markup."""

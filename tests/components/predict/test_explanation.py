@@ -55,6 +55,7 @@ def test_the_bars_lead_from_the_base_to_the_score_by_the_effects_computed_by_han
     base, x, y, both = score(*np.array([[np.nan, np.nan], [2, np.nan], [np.nan, 4], [2, 4]]).T)
     by_hand = {"x": ((x - base) + (both - y)) / 2, "y": ((y - base) + (both - x)) / 2}
     assert {name: effect for name, _, effect in row.effects} == pytest.approx(by_hand)
+    assert {name: float(effect) for name, _, effect in row.table[1]} == pytest.approx(by_hand, rel=1e-3)
     assert row.adds_up and row.score == pytest.approx(both) and row.base == pytest.approx(base)
     first, *steps, last = row.spec["data"]["values"]
     assert [step["effect"] for step in steps] == pytest.approx(sorted(by_hand.values(), key=abs, reverse=True))
