@@ -20,9 +20,9 @@ COMMITS = 100
 CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "init": (1_745, ("pipeline/authoring/init/", "pipeline/authoring/derived_columns")),
     "profile of data": (2_425, ("pipeline/authoring/profile/",)),
-    "page of the data": (474, ("pipeline/authoring/data_page/",)),
+    "page of the data": (478, ("pipeline/authoring/data_page/",)),
     "check --data": (766, ("pipeline/authoring/data_check/",)),
-    "rules of check": (1_310, ("pipeline/authoring/checks/",)),
+    "rules of check": (1_322, ("pipeline/authoring/checks/",)),
     "YAML, messages, schema, reference": (
         1_220,
         ("pipeline/authoring/", "pipeline/config", "pipeline/schedule_config", "pipeline/reference/"),
@@ -47,9 +47,9 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "tuning": (330, ("trainer/tuning/", "components/tuning/")),
     "export": (460, ("trainer/export/",)),
     "export for small devices, as an image": (980, ("trainer/portable/", "components/portable/")),
-    "evaluation": (2_442, ("components/evaluation/",)),
+    "evaluation": (2_444, ("components/evaluation/",)),
     "parity, serving check, push": (886, ("components/parity/", "components/serving_check/", "components/push/")),
-    "predict": (945, ("components/predict/",)),
+    "predict": (948, ("components/predict/",)),
     "serve": (970, ("components/serving/", "components/serving_log/", "pipeline/serving/")),
     "report, pages": (951, ("components/report/", "components/pages/")),
     "compare, evaluate, refresh": (
@@ -80,7 +80,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     ),
     "record of a run": (761, ("pipeline/record/",)),
     "shared by the nodes": (140, ("components/",)),
-    "Python API": (717, ("pipeline/api/",)),
+    "Python API": (722, ("pipeline/api/",)),
     "CLI, root": (746, ("pipeline/", "fullpass/__")),
     "ground floor": (740, ("fullpass/base/",)),
     "secrets": (100, ("fullpass/base/redact", "fullpass/base/secret_formats")),
