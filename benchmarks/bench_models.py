@@ -14,10 +14,14 @@ split them again for early stopping, and to scikit-learn, which trains on all of
   bench-models` installs the last two.
 - autogluon: the preset `medium_quality` with a minute, if `--autogluon` names the Python of an environment that has
   autogluon.tabular with its libraries of boosted trees. AutoGluon needs other packages than TFX.
-`network` is `ours` with the default network where `init` wrote `model: {kind: auto}`, on the first seed only. All
-models are measured on the held-out rows by AUC, accuracy or root mean squared error. Of `ours`, `network` and
-`autogluon`, which run as commands, the peak memory is known too. A gain counts beyond chance only: the last table has
-the mean gain of `ours` over each other model with its 95 % interval over the sets, each of which counts once.
+`network` is `ours` with the default network where `init` wrote `model: {kind: auto}`, on the first seed only. `five` is
+the mean of the predictions of reference, lightgbm, xgboost, catboost and ours, of a binary task or a regression: what a
+user gains who keeps five models, and what a request costs then. It has no rank, as it is no single model. All models
+are measured on the held-out rows by AUC, accuracy or root mean squared error. Of `ours`, `network` and `autogluon`,
+which run as commands, the peak memory is known too. A request is one row, its time the median: a raw row for `ours`, as
+ServingCheck measures it, and numbers that are prepared already for the others. A gain counts beyond chance only: the
+last table has the mean gain of `ours` over each other model with its 95 % interval over the sets, each of which counts
+once.
 
 Every result is printed as a line of JSON. `--read` reads such lines from files, so a long measurement can be made in
 parts.
@@ -30,7 +34,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -46,7 +50,9 @@ from benchmarks.model_sets import DataSet
 from benchmarks.package_sets import PACKAGE_SETS
 
 BOOSTERS = ("lightgbm", "xgboost", "catboost")
-MODELS = ("constant", "linear", "reference", *BOOSTERS, "autogluon", "network", "ours")
+FIVE = ("reference", *BOOSTERS, "ours")
+MODELS = ("constant", "linear", "reference", *BOOSTERS, "autogluon", "network", "ours", "five")
+UNRANKED = ("network", "five")
 SETS = {**MODEL_SETS, **PACKAGE_SETS}
 _ROUNDS, _RATE, _PATIENCE = 2_000, 0.05, 50
 _METRICS = {"binary": "AUC", "multiclass": "accuracy", "regression": "RMSE"}
@@ -54,6 +60,7 @@ _MOST_VALUES = 250
 _AUTOGLUON_SECONDS = 60
 _OLDER = 0.9
 _INTERVAL = 1.96
+_REQUESTS = 20
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,7 @@ class Result:
         seed: Seed that selects the held-out rows.
         peaks: Model -> peak MiB of the largest process of training; empty in lines of earlier versions.
         split: How rows were held out.
+        requests: Model -> milliseconds of one row, the median; empty in lines of earlier versions.
     """
 
     name: str
@@ -77,6 +85,7 @@ class Result:
     seed: int = 0
     peaks: Mapping[str, float] = field(default_factory=dict)
     split: str = "random"
+    requests: Mapping[str, float] = field(default_factory=dict)
 
     def gain_over(self, model: str) -> float:
         """Returns how much better `ours` is than another model, as a share of the score of the other one."""
@@ -84,21 +93,25 @@ class Result:
         return sign * (self.scores["ours"] - self.scores[model]) / abs(self.scores[model])
 
     def ranks(self) -> dict[str, int]:
-        """Returns the rank of each model except `network`, 1 for the best; equal scores share the better rank."""
+        """Returns the rank of each single model, 1 for the best; equal scores share the better rank."""
         sign = 1 if self.task == "regression" else -1
-        keys = {model: sign * score for model, score in self.scores.items() if model != "network"}
+        keys = {model: sign * score for model, score in self.scores.items() if model not in UNRANKED}
         return {model: 1 + sum(other < key for other in keys.values()) for model, key in keys.items()}
 
     def gaps(self) -> dict[str, float]:
-        """Returns how far each model is behind the best one except `network`, as a share of the best score."""
-        best = (min if self.task == "regression" else max)(s for model, s in self.scores.items() if model != "network")
-        return {model: abs(score - best) / abs(best) for model, score in self.scores.items() if model != "network"}
+        """Returns how far each single model is behind the best one, as a share of the best score."""
+        single = {model: score for model, score in self.scores.items() if model not in UNRANKED}
+        best = (min if self.task == "regression" else max)(single.values())
+        return {model: abs(score - best) / abs(best) for model, score in single.items()}
 
     def joined(self, other: "Result") -> "Result":
         """Returns the result with the models of both; `other` has the same set and seed."""
-        peaks = {**self.peaks, **other.peaks}
         return replace(
-            self, scores={**self.scores, **other.scores}, seconds={**self.seconds, **other.seconds}, peaks=peaks
+            self,
+            scores={**self.scores, **other.scores},
+            seconds={**self.seconds, **other.seconds},
+            peaks={**self.peaks, **other.peaks},
+            requests={**self.requests, **other.requests},
         )
 
 
@@ -123,23 +136,39 @@ def measure(name: str, seed: int, models: Sequence[str], autogluon: str | None =
         split: How rows are held out: time, group or random.
     """
     data, held_out = parts_of(SETS[name](), split, seed)
-    scores, seconds, peaks = {}, {}, {}
+    scores, seconds, peaks, requests, predicted = {}, {}, {}, {}, dict[str, np.ndarray]()
     for model in models:
-        if model in BOOSTERS and data.text is not None:
+        if model == "five" or (model in BOOSTERS and data.text is not None):
             continue
         if model in ("ours", "network", "autogluon"):
             if model == "autogluon":
                 answers, timings = _of_autogluon(data, held_out, str(autogluon))
             else:
-                answers, timings = _ours(data, held_out, network=model == "network")
+                answers, timings, requests[model] = _ours(data, held_out, network=model == "network")
             seconds[model] = sum(timing.cpu for timing in timings)
             peaks[model] = max(timing.peak_mib for timing in timings)
         else:
             began = time.process_time()
-            answers = (booster_answers if model in BOOSTERS else _of_sklearn)(model, data, held_out)
-            seconds[model] = time.process_time() - began
+            predict, rows = (_booster_predict if model in BOOSTERS else _sklearn_predict)(model, data, held_out)
+            seconds[model], answers = time.process_time() - began, predict(rows)
+            requests[model] = _request_ms(predict, rows)
+        predicted[model] = answers
         scores[model] = metric(data.task, data.label[held_out], answers)
-    return Result(name, data.task, scores, seconds, seed, peaks, split)
+    if "five" in models and data.task != "multiclass" and predicted.keys() >= {*FIVE}:
+        mean = np.mean([predicted[model] for model in FIVE], axis=0)
+        scores["five"] = metric(data.task, data.label[held_out], mean)
+        seconds["five"], requests["five"] = (sum(of[model] for model in FIVE) for of in (seconds, requests))
+    return Result(name, data.task, scores, seconds, seed, peaks, split, requests)
+
+
+def _request_ms(predict: Callable[[Any], np.ndarray], rows: Any) -> float:
+    """Returns the median time of predicting one row, in milliseconds."""
+    spent = []
+    for i in range(min(_REQUESTS, len(rows))):
+        began = time.perf_counter()
+        predict(rows[i : i + 1])
+        spent.append(time.perf_counter() - began)
+    return statistics.median(spent) * 1e3
 
 
 def metric(task: str, truth: np.ndarray, answers: np.ndarray) -> float:
@@ -153,8 +182,10 @@ def metric(task: str, truth: np.ndarray, answers: np.ndarray) -> float:
     return float(roc_auc_score(truth == max(truth), answers))
 
 
-def _ours(data: DataSet, held_out: np.ndarray, *, network: bool) -> tuple[np.ndarray, list[Timing]]:
-    """Returns the predictions of the pipeline that `init` writes, for the held-out rows, and what both commands took.
+def _ours(data: DataSet, held_out: np.ndarray, *, network: bool) -> tuple[np.ndarray, list[Timing], float]:
+    """Returns the predictions of the pipeline that `init` writes, for the held-out rows, and what it took.
+
+    The last value is the milliseconds of a request of one row.
 
     With `network`, the default network is trained where `init` wrote `auto`; otherwise the pipeline is unchanged.
     """
@@ -174,7 +205,8 @@ def _ours(data: DataSet, held_out: np.ndarray, *, network: bool) -> tuple[np.nda
         time_command(command, log=directory / "predict.log")
         with out.open(newline="") as file:
             rows = list(csv.DictReader(file))
-    return answers_of(data, rows), timings
+        served = json.loads(max(directory.glob("runs/*/ServingCheck/report/*/serving.json")).read_text())
+    return answers_of(data, rows), timings, served["latency_ms"]
 
 
 def answers_of(data: DataSet, rows: Sequence[Mapping[str, str]]) -> np.ndarray:
@@ -213,12 +245,13 @@ def _cells(column: np.ndarray) -> list[str]:
     return ["" if np.isnan(value) else repr(float(value)) for value in column]
 
 
-def _of_sklearn(model: str, data: DataSet, held_out: np.ndarray) -> np.ndarray:
+def _sklearn_predict(model: str, data: DataSet, held_out: np.ndarray) -> tuple[Callable[[Any], np.ndarray], Any]:
+    """Returns a trained model as a function of rows, and the held-out rows."""
     estimator, x = _estimator(model, data, held_out)
     estimator.fit(x[~held_out], data.label[~held_out])
     if data.task == "binary":
-        return estimator.predict_proba(x[held_out])[:, 1]
-    return estimator.predict(x[held_out])
+        return lambda rows: estimator.predict_proba(rows)[:, 1], x[held_out]
+    return estimator.predict, x[held_out]
 
 
 def _estimator(model: str, data: DataSet, held_out: np.ndarray) -> tuple[Any, np.ndarray]:
@@ -247,6 +280,12 @@ def _estimator(model: str, data: DataSet, held_out: np.ndarray) -> tuple[Any, np
 
 def booster_answers(model: str, data: DataSet, held_out: np.ndarray) -> np.ndarray:
     """Returns the predictions of a library of boosted trees, with its own handling of categories."""
+    predict, rows = _booster_predict(model, data, held_out)
+    return predict(rows)
+
+
+def _booster_predict(model: str, data: DataSet, held_out: np.ndarray) -> tuple[Callable[[Any], np.ndarray], Any]:
+    """Returns a trained library of boosted trees as a function of rows, and the held-out rows."""
     import pandas
 
     texts = [name for name, column in data.columns.items() if column.dtype.kind != "f"]
@@ -264,9 +303,10 @@ def booster_answers(model: str, data: DataSet, held_out: np.ndarray) -> np.ndarr
     else:
         estimator.fit(*train, eval_set=ending, verbose=False)
     if data.task == "binary":
-        return estimator.predict_proba(rows[held_out])[:, 1]
-    found = np.ravel(estimator.predict(rows[held_out]))
-    return found if classes is None else classes[found.astype(int)]
+        return lambda some: estimator.predict_proba(some)[:, 1], rows[held_out]
+    if classes is None:
+        return lambda some: np.ravel(estimator.predict(some)), rows[held_out]
+    return lambda some: classes[np.ravel(estimator.predict(some)).astype(int)], rows[held_out]
 
 
 def _booster(model: str, texts: Sequence[str], *, regression: bool) -> Any:
@@ -310,30 +350,34 @@ def _codes(column: np.ndarray, fit: np.ndarray, most: int = _MOST_VALUES) -> np.
 
 
 def print_results(results: Sequence[Result]) -> None:
-    """Prints one line per data set with the mean over its seeds, and the mean rank of each model."""
-    models = [model for model in MODELS if any(model in result.scores for result in results)]
-    measured = [model for model in models if any(model in result.peaks for result in results)]
-    table = Table(title="rows set aside: mean over seeds, processor seconds of learning, and its peak memory")
-    units = [*(f"{model}, s" for model in models if model != "constant"), *(f"{model}, MiB" for model in measured)]
-    for heading in ("set", "metric", *models, *units):
-        table.add_column(heading, justify="left" if heading in ("set", "metric") else "right")
-    for name, split in dict.fromkeys((result.name, result.split) for result in results):
-        of_set = [result for result in results if (result.name, result.split) == (name, split)]
-        means = [_mean([r.scores.get(model) for r in of_set], 4) for model in models]
-        spent = [_mean([r.seconds.get(model) for r in of_set], 0) for model in models if model != "constant"]
-        peaks = [_mean([r.peaks.get(model) for r in of_set], 0) for model in measured]
-        table.add_row(f"{name}, {split}", _METRICS[of_set[0].task], *means, *spent, *peaks)
+    """Prints tables with one line per data set, the mean over its seeds, and the mean rank of each model."""
     console = Console(width=180)
-    console.print(table)
+    _print_means(console, "score on rows set aside, mean over seeds", results, "scores", 4)
+    _print_means(console, "processor seconds of learning", results, "seconds", 0)
+    _print_means(console, "peak memory of learning, MiB", results, "peaks", 0)
+    _print_means(console, "a request of one row, ms", results, "requests", 1)
+    models = [model for model in MODELS if any(model in result.scores for result in results)]
     behind = Table(title="of all sets and seeds")
     for heading in ("model", "mean rank", "worst gap to the best", "gain of ours over it, 95 %"):
         behind.add_column(heading)
     for model in models:
         gaps = [result.gaps()[model] for result in results if model in result.gaps()]
-        if gaps:
-            ranks = _mean([result.ranks().get(model) for result in results], 2)
-            behind.add_row(model, ranks, f"{max(gaps):.1%}", _interval(results, model))
+        ranks = _mean([result.ranks().get(model) for result in results], 2)
+        behind.add_row(model, ranks, f"{max(gaps):.1%}" if gaps else "-", _interval(results, model))
     console.print(behind)
+
+
+def _print_means(console: Console, title: str, results: Sequence[Result], kind: str, digits: int) -> None:
+    models = [model for model in MODELS if any(model in getattr(result, kind) for result in results)]
+    table = Table(title=title)
+    for heading in ("set", "metric", *models):
+        table.add_column(heading, justify="left" if heading in ("set", "metric") else "right")
+    for name, split in dict.fromkeys((result.name, result.split) for result in results):
+        of_set = [result for result in results if (result.name, result.split) == (name, split)]
+        means = [_mean([getattr(result, kind).get(model) for result in of_set], digits) for model in models]
+        table.add_row(f"{name}, {split}", _METRICS[of_set[0].task], *means)
+    if models:
+        console.print(table)
 
 
 def _interval(results: Sequence[Result], model: str) -> str:
