@@ -10,7 +10,7 @@ import hashlib
 from pathlib import Path
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from fullpass.base.direction_marks import with_marks_shown
 from fullpass.base.metric_text import difference_text, metric_text
@@ -28,7 +28,8 @@ def render_page(template: str, **facts: object) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(digest=_digest, metric=metric_text, difference=difference_text)
+    filters = {"digest": _digest, "metric": metric_text, "difference": difference_text, "breakable": _breakable}
+    environment.filters.update(filters)
     own = {"style": "page.css", "script": "tables.js", "draw": "draw_charts.js"}
     environment.globals.update({name: Markup(_read(file)) for name, file in own.items()})
     for of_charts in (vega.has_charts, vega.bundle, vega.packed_bundle, vega.theme):
@@ -45,3 +46,8 @@ def _read(file: str) -> str:
 def _digest(text: str) -> str:
     """Returns the digest by which a content security policy names an inline style sheet or script."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _breakable(name: str) -> Markup:
+    """Returns the name of a column or slice, which a narrow page breaks behind underscores instead of in its words."""
+    return escape(name).replace("_", Markup("_<wbr>"))
