@@ -51,7 +51,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "parity, serving check, push": (886, ("components/parity/", "components/serving_check/", "components/push/")),
     "predict": (948, ("components/predict/",)),
     "serve": (970, ("components/serving/", "components/serving_log/", "pipeline/serving/")),
-    "report, pages": (953, ("components/report/", "components/pages/")),
+    "report, pages": (954, ("components/report/", "components/pages/")),
     "compare, evaluate, refresh": (
         753,
         (
