@@ -43,7 +43,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     ),
     "records, input, data service": (1_745, ("trainer/records/", "trainer/input/")),
     "networks, loop": (3_530, ("trainer/",)),
-    "trees, linear, insight": (1_556, ("trainer/trees/", "trainer/linear/", "trainer/insight/")),
+    "trees, linear, insight": (1_569, ("trainer/trees/", "trainer/linear/", "trainer/insight/")),
     "tuning": (330, ("trainer/tuning/", "components/tuning/")),
     "export": (460, ("trainer/export/",)),
     "export for small devices, as an image": (980, ("trainer/portable/", "components/portable/")),

@@ -110,9 +110,9 @@ class Trees(_Network):
     learning_rate: Literal["auto"] | Annotated[float, Field(strict=True, gt=0, le=1)] = "auto"
     """Shrinkage of each tree; half the rate grows twice as many trees. auto: 0.05, or more where that takes minutes."""
     leaves: Literal["auto"] | Annotated[int, Field(strict=True, ge=2, le=256)] = "auto"
-    """Most leaves of a tree. auto: validation rows choose of 7 to 127, by the number of rows."""
+    """Most leaves of a tree. auto: of 7 to 127, by rows that trees did not learn from."""
     min_rows: Literal["auto"] | Count = "auto"
-    """Fewest train rows on a leaf. auto: validation rows choose of 5 to 100, by the number of rows."""
+    """Fewest train rows on a leaf. auto: of 10 to 100, in the same way."""
     row_share: Annotated[float, Field(strict=True, gt=0, le=1)] = 0.8
     """Share of train rows drawn per round."""
     feature_share: Annotated[float, Field(strict=True, gt=0, le=1)] = 0.8

@@ -74,7 +74,7 @@ def run_fn(fn_args: "FnArgs") -> None:
     chief = workers.index == 0
     data = load_data(inputs.train_files, inputs.eval_files, inputs.spec, workers, inputs.validation_files)
     if inputs.custom.get("folds"):
-        data = replace(data, folds=folds_of(data, inputs.spec))
+        data = replace(data, folds=folds_of(data, inputs.spec), of_single_rows=True)
     clock.append(time.monotonic())
     base = find_base(config.training, inputs.base_model)
     checkpoints = _checkpoint_folder(inputs, data, base)

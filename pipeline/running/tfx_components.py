@@ -40,7 +40,7 @@ from fullpass.preprocessing.columns.raw_columns import RawColumn, raw_columns, r
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.image_feature import Pretrained
 from fullpass.preprocessing.features.sequences import SequenceSpec
-from fullpass.trainer.config import RunFn, SeveralModels, TrainerConfig
+from fullpass.trainer.config import RunFn, SeveralModels, TrainerConfig, Trees
 
 RUN_FN = "fullpass.trainer.run_fn.run_fn"
 
@@ -168,7 +168,7 @@ class TfxComponents:
             training["joins"] = self._joins
         if paths.libraries:
             training["libraries"] = paths.libraries
-        if isinstance(config.model, SeveralModels) and config.splits_single_rows:
+        if isinstance(config.model, SeveralModels | Trees) and config.splits_single_rows:
             training["folds"] = True
         if config.tuning is not None:
             # As text, since TFX sorts the keys of mappings and the order of the search matters.

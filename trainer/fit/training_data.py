@@ -38,6 +38,7 @@ class TrainingData:
         evaluation: The rows that judge it; the same as `validation` if the data has no split of that name.
         folds: The fold of each train row in the order of the split, int [rows], if trees and linear models are chosen
             by train rows that they did not learn from; else None.
+        of_single_rows: Whether the splits were cut row by row, so that train may be cut into folds.
     """
 
     placement: FeaturePlacement
@@ -49,6 +50,7 @@ class TrainingData:
     batch_size: int
     replica_batch_size: int
     folds: np.ndarray | None = None
+    of_single_rows: bool = False
 
     @property
     def shards(self) -> dict[str, SplitShard]:

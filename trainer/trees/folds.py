@@ -19,20 +19,42 @@ _FEWEST_ROWS = 100
 """Train rows at least: twenty in each fold."""
 _FEWEST_OF_CLASS = 10
 """Train rows of a class, at least: two in each fold."""
+_CHOOSE_UP_TO = 40_000
+"""The most train rows whose folds choose the numbers of trees."""
 
 
 def folds_of(data: TrainingData, spec: TrainingSpec) -> np.ndarray | None:
     """Returns the fold of each train row in the order of the split, int [rows], for `model: auto` on a small table.
 
     Returns:
-        None for other models, with fewer than 100 or more than 1,500 train rows, with fewer than ten rows of a class,
-        with several workers, and with lists or texts of many ids, whose scores are learned from all train rows.
+        None for other models, with more than 1,500 train rows, and where train cannot be cut.
+    """
+    small = data.train.counts.weighted_rows <= SMALL_UP_TO
+    return _cut(data, spec) if small and isinstance(spec.config.model, SeveralModels) else None
+
+
+def folds_to_choose(data: TrainingData, spec: TrainingSpec) -> np.ndarray | None:
+    """Returns folds by which the numbers of trees are chosen alone, int [rows].
+
+    Returns:
+        None where the splits keep groups or time apart, with more than 40,000 train rows, of which the validation rows
+        are enough, and where train cannot be cut.
+    """
+    return _cut(data, spec) if data.of_single_rows and data.train.counts.weighted_rows <= _CHOOSE_UP_TO else None
+
+
+def _cut(data: TrainingData, spec: TrainingSpec) -> np.ndarray | None:
+    """Returns the fold of each train row.
+
+    Returns:
+        None with fewer than 100 train rows, with fewer than ten rows of a class, with several workers, and with lists
+        or texts of many ids, whose scores are learned from all train rows.
     """
     counts, split = data.train.counts, data.train.split
     rows, of_classes = counts.weighted_rows, counts.class_rows[counts.class_rows > 0]
-    if not isinstance(spec.config.model, SeveralModels) or not _FEWEST_ROWS <= rows <= SMALL_UP_TO:
+    if rows < _FEWEST_ROWS or data.train.workers.count > 1:
         return None
-    if data.train.workers.count > 1 or (len(of_classes) and of_classes.min() < _FEWEST_OF_CLASS):
+    if len(of_classes) and of_classes.min() < _FEWEST_OF_CLASS:
         return None
     inputs = model_inputs(transformed_outputs(spec.preprocessing, spec.tft_output), spec.tft_output)
     if scored_inputs(inputs):

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import keras
@@ -27,6 +28,7 @@ from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.models.model_inputs import apply_model, keras_inputs, model_inputs, transformed_outputs
 from fullpass.trainer.models.tasks import headed, logit_names, target_unit, targets_of
 from fullpass.trainer.models.weight_semantics import Network
+from fullpass.trainer.trees.folds import folds_to_choose
 from fullpass.trainer.trees.forest import ForestLayer, forest_of, mean_of
 from fullpass.trainer.trees.growth import NumbersChoice
 from fullpass.trainer.trees.rounds import (
@@ -171,12 +173,14 @@ def grow_trees(
 
     with stop_requests() as stops, ThreadPoolExecutor(at_once) as growers:
 
-        def rounds_of(parameters: Mapping[str, Any]) -> Rounds:
-            own = [{**booster, **parameters} for booster in settings]
-            return Rounds(own, train, validation, judge, growers, folds)
+        def boosters(rows: BinnedRows, cut: np.ndarray | None, parameters: Mapping[str, Any]) -> Rounds:
+            return Rounds([{**booster, **parameters} for booster in settings], train, rows, judge, growers, cut)
 
         many = any(item.output.kind == "ids" and item.size > _FEW_IDS for item in inputs.values())
-        choice = NumbersChoice(_trees(spec), work, rounds_of, at_once, stops, epochs[0])
+        rounds_of = partial(boosters, validation, folds)
+        choosing = None if folds is not None else folds_to_choose(data, spec)
+        of_folds = None if choosing is None else partial(boosters, train, choosing)
+        choice = NumbersChoice(_trees(spec), work, rounds_of, at_once, stops, epochs[0], of_folds)
         best = choice.run(categories=many)
         leaves = choice.chosen["num_leaves"]
         if training.epochs == "auto":

@@ -1,8 +1,9 @@
 """Chooses how trees grow: leaves, rows on a leaf, treatment of categories and learning rate, and bounds the work.
 
-Validation rows choose by successive halving (Jamieson and Talwalkar 2016): all candidates grow some rounds, and the
-better half of them grows on, beside the usual one, which another must beat by more than a standard error. Work is
-counted, not timed, so that the same data grows the same trees on any machine.
+Rows that trees did not learn from choose by successive halving (Jamieson and Talwalkar 2016): all candidates grow some
+rounds, and the better half of them grows on, beside the usual one, which another must beat by more than a standard
+error. These rows are those of folds of train where that is cheap, else those of the split validation. Work is counted,
+not timed, so that the same data grows the same trees on any machine.
 """
 
 import logging
@@ -12,18 +13,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fullpass.trainer.config import Trees
+from fullpass.trainer.trees.folds import FOLDS
 from fullpass.trainer.trees.rounds import Rounds, gains
 from fullpass.trainer.trees.work import BUDGET, CATEGORIES, MOST_LEAVES, ROUNDS, USUAL_LEAVES, Work, seconds_of_work
 
 _LOG = logging.getLogger(__name__)
-_RATE, _FASTEST = 0.05, 0.2
-"""The learning rate, and the one in a hurry: trees that learn four times as fast rank alike."""
+_RATE, _OF_FOLDS, _FASTEST = 0.05, 0.1, 0.2
+"""The learning rate, that of choices by folds, and the one in a hurry: trees that learn faster rank about alike."""
 _RACES = (200, 400)
 """Rounds at `_RATE` after which the worse half of the candidates ends."""
 _USUAL_ROUNDS = 1_500
 """Rounds at `_RATE` to expect of trees that still improve when the last race ends."""
 _CHOICES_SHARE = 0.25
-"""The share of the budget that choices at `_RATE` may take; else trees race at `_FASTEST`."""
+"""The share of the budget that choices may take on folds, or else at `_RATE`; else trees race at `_FASTEST`."""
 _MANY_ROWS = 40_000
 """Rows from which larger trees pay."""
 _LEAVES = {False: (USUAL_LEAVES, 15, 7, 63), True: (63, 31, 127, 15)}
@@ -38,6 +40,7 @@ class NumbersChoice:
 
     Attributes:
         rounds_of: Returns boosters with some parameters that have not grown yet.
+        of_folds: Likewise, of boosters of folds, that choose; None if those of `rounds_of` do.
         at_once: How many boosters grow at the same time.
         epochs: The most epochs of any.
         spent: The work of the choices.
@@ -49,6 +52,7 @@ class NumbersChoice:
     at_once: int
     stops: Sequence[int]
     epochs: int
+    of_folds: Callable[[Parameters], Rounds] | None = None
     spent: float = 0.0
     chosen: dict[str, Any] = field(default_factory=dict)
     _best: Rounds | None = None
@@ -60,8 +64,16 @@ class NumbersChoice:
         self.chosen |= {"num_leaves": self._leaves[0], "min_data_in_leaf": self._least[0], **CATEGORIES[0]}
         usual = _RATE if self.model.learning_rate == "auto" else self.model.learning_rate
         wanted = (len(self._leaves) + len(self._least) + len(CATEGORIES)) * _RACES[0]
-        hurried = self.work.of(self._leaves[0], wanted) > _CHOICES_SHARE * self.work.budget
-        self.chosen["learning_rate"], self._usual = max(usual, _FASTEST) if hurried else usual, usual
+        race, allowed = self.work.of(self._leaves[0], wanted), _CHOICES_SHARE * self.work.budget
+        if self._parts * race * _RATE / _OF_FOLDS > allowed:
+            self.of_folds = None
+        fastest = _FASTEST if race > allowed else usual if self.of_folds is None else _OF_FOLDS
+        self.chosen["learning_rate"], self._usual = max(usual, fastest), usual
+
+    @property
+    def _parts(self) -> int:
+        """How many times a race reads the train rows: each of the folds learns from the rows of the others."""
+        return 1 if self.of_folds is None else FOLDS - 1
 
     def run(self, *, categories: bool) -> Rounds:
         """Returns boosters with the best parameters, which may have grown already.
@@ -70,11 +82,11 @@ class NumbersChoice:
             categories: Whether the treatment of categories matters.
         """
         if self.work.budget > 0:
-            self._race(list(CATEGORIES) if categories else [])
             self._race([{"num_leaves": own} for own in self._leaves])
+            self._race(list(CATEGORIES) if categories else [])
             self._race([{"min_data_in_leaf": own} for own in self._least])
         rate = self._rate()
-        if self._best is None or rate != self.chosen["learning_rate"]:
+        if self._best is None or self.of_folds is not None or rate != self.chosen["learning_rate"]:
             self.chosen["learning_rate"] = rate
             self._best = self.rounds_of(self.chosen)
         _LOG.info("trees: %s are chosen for about %.0f s of processor", self.chosen, seconds_of_work(self.spent))
@@ -103,7 +115,7 @@ class NumbersChoice:
         """Returns boosters with other parameters, or the best ones so far if they have them."""
         if self._best is not None and own.items() <= self.chosen.items():
             return self._best
-        return self.rounds_of({**self.chosen, **own})
+        return (self.of_folds or self.rounds_of)({**self.chosen, **own})
 
     def _rate(self) -> float:
         """Returns the learning rate: higher where all rounds at the usual one are too much work."""
@@ -121,4 +133,4 @@ class NumbersChoice:
         return self.work.of(leaves, rounds) > BUDGET or rounds * self.work.outputs * leaves > MOST_LEAVES
 
     def _work(self, one: Rounds, epochs: int) -> float:
-        return self.work.of(one.settings[0]["num_leaves"], ROUNDS * epochs)
+        return self._parts * self.work.of(one.settings[0]["num_leaves"], ROUNDS * epochs)

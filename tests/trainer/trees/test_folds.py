@@ -13,7 +13,7 @@ from fullpass.trainer.fit.sampled_rows import sample_rows
 from fullpass.trainer.linear.fit_linear import fit_linear
 from fullpass.trainer.run_fn import run_fn
 from fullpass.trainer.trees import work
-from fullpass.trainer.trees.folds import FOLDS, assign, folds_of
+from fullpass.trainer.trees.folds import FOLDS, assign, folds_of, folds_to_choose
 from fullpass.trainer.trees.grow_trees import grow_trees
 from tests.trainer.conftest import planted_rows, prepare_by_hand, to_examples, training_of
 
@@ -63,6 +63,10 @@ def test_tables_that_are_large_tiny_or_of_a_rare_class_have_no_folds(planted, tm
     assert cut(1000) and not cut(SMALL_UP_TO + 1) and not cut(99)
     _, of_trees, _ = planted("binary").of(*NUMBERS).loaded(model="trees")
     assert folds_of(data, of_trees) is None
+    single = replace(data, of_single_rows=True)
+    assert folds_to_choose(single, of_trees) is not None and folds_to_choose(data, of_trees) is None
+    large = replace(data.train, counts=replace(data.train.counts, rows=40_001, weightless=0))
+    assert folds_to_choose(replace(single, train=large), of_trees) is None
     rows = planted_rows(400, 1)
     few = [row for row in rows if row["likes"] != "yes"][:150] + [row for row in rows if row["likes"] == "yes"][:9]
     rare, spec, _ = prepare_by_hand(tmp_path, "binary", few, planted_rows(50, 2)).loaded(model="auto")

@@ -34,6 +34,7 @@ from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.run_fn import run_fn
 from fullpass.trainer.train import Trained, final, train
 from fullpass.trainer.trees import rounds, tree_rows
+from fullpass.trainer.trees.folds import FOLDS
 from fullpass.trainer.trees.growth import NumbersChoice
 from fullpass.trainer.trees.rounds import Judge, Rounds, booster_parameters
 from fullpass.trainer.trees.work import BUDGET, CATEGORIES, Work
@@ -421,6 +422,28 @@ def test_trees_have_few_leaves_where_effects_add_up_and_many_where_they_do_not(s
     label = columns.sum(axis=1) + random.normal(size=6_000) if smooth else cells + 0.1 * random.normal(size=6_000)
     chosen = choice_of(rounds_on(columns, label.astype(np.float32), []), rows=6_000, columns=5).run(categories=False)
     assert chosen.settings[0]["num_leaves"] in leaves
+
+
+def test_folds_of_train_choose_where_few_validation_rows_would():
+    """Train is a sum with noise of its size, for few leaves; each validation row is near cells of a cube, for many."""
+    random = np.random.default_rng(5)
+    columns = random.random((6_000, 5))
+    cells = random.normal(size=(6, 6, 6))[tuple((6 * columns[:, :3]).astype(int).T)]
+    label = np.where(np.arange(6_000) % 5 > 0, columns.sum(axis=1) + random.normal(size=6_000), cells)
+    made = rounds_on(columns, label.astype(np.float32), [])
+    given = made({"num_leaves": 31, "learning_rate": 0.1})
+    folds = np.arange(len(given.train.label)) % FOLDS
+
+    def of_folds(parameters):
+        return Rounds(
+            [{**given.settings[0], **parameters}], given.train, given.train, given.judge, given.growers, folds
+        )
+
+    choice = replace(choice_of(made, rows=4_800, columns=5), of_folds=of_folds)
+    best = choice.run(categories=False)
+    assert best.settings[0]["num_leaves"] in {7, 15} and best.settings[0]["learning_rate"] == 0.05
+    assert (best.epochs, best.folds) == (0, None)  # it grows anew, by the validation rows
+    assert replace(choice_of(made, rows=10**7, columns=5), of_folds=of_folds).of_folds is None
 
 
 def test_numbers_of_the_user_are_kept_and_a_second_choice_grows_the_same_trees():
