@@ -92,10 +92,11 @@ HASH = "{method: hash}"
         ('{method: time, column: sold, until: {train: "2020-01-01"}}', "auto", "a.csv", "category", False),
         (None, "auto", "{train: a.csv, eval: b.csv}", "category", False),
         (HASH, "auto", "a.csv", "target", False),
-        (HASH, "trees", "a.csv", "category", False),
+        (HASH, "trees", "a.csv", "category", True),
+        (HASH, "wide_deep", "a.csv", "category", False),
     ],
 )
-def test_folds_are_for_several_models_on_rows_that_are_split_one_by_one(tmp_path, split, model, path, street, folds):
+def test_folds_are_for_trees_and_several_models_on_rows_that_are_split_one_by_one(tmp_path, split, model, path, street, folds):
     text = TABLE.replace("PATH", path).replace("STREET", street).replace("MODEL", model)
     text = text.replace("  split: SPLIT\n", f"  split: {split}\n" if split else "")
     (tmp_path / "pipeline.yaml").write_text(text)
