@@ -96,7 +96,9 @@ HASH = "{method: hash}"
         (HASH, "wide_deep", "a.csv", "category", False),
     ],
 )
-def test_folds_are_for_trees_and_several_models_on_rows_that_are_split_one_by_one(tmp_path, split, model, path, street, folds):
+def test_folds_are_for_trees_and_several_models_on_rows_that_are_split_one_by_one(
+    tmp_path, split, model, path, street, folds
+):
     text = TABLE.replace("PATH", path).replace("STREET", street).replace("MODEL", model)
     text = text.replace("  split: SPLIT\n", f"  split: {split}\n" if split else "")
     (tmp_path / "pipeline.yaml").write_text(text)

@@ -12,11 +12,11 @@ _PARTS = 5
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """One column that boosters read, or one per class.
+    """One column that boosters read, or several, as one per class.
 
     Attributes:
-        values: float64 [rows], NaN for missing; or int64 [rows], groups of rows whose mean of the label is read, or
-            shares of the classes.
+        values: float64 [rows] or [rows, columns], NaN for missing; or int64 [rows], groups of rows whose mean of the
+            label is read, or shares of the classes.
         kind: How boosters read it.
     """
 

@@ -127,7 +127,7 @@ class FoldJudge:
 
     def width(self, columns: Sequence[Encoding]) -> int:
         """Returns the number of columns that boosters read."""
-        return sum(self.classes if one.kind == "means" else 1 for one in columns)
+        return sum(self.classes if one.kind == "means" else one.values[:1].size for one in columns)
 
     def work(self, columns: Sequence[Encoding], more: int = 0, rounds: int = USUAL_ROUNDS) -> float:
         """Returns the work of a judgement of columns, and so many more, with so many rounds in each fold."""

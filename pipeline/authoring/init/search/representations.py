@@ -163,12 +163,14 @@ class Kind:
         per_class: Whether a candidate has a column per class, all of which must be known then.
         sizes: How many candidates are tried together, those first that tell most of the errors of the model so far; a
             larger number must pay by itself.
+        price: How many features a candidate must be worth; None for as many as it has columns.
     """
 
     names: tuple[str, str]
     propose: Callable[[SampledColumns], Iterator[TriedFeature]]
     per_class: bool = False
     sizes: Sequence[int] = (2, 8, FEATURES)
+    price: int | None = None
 
 
 KINDS: Sequence[Kind] = (

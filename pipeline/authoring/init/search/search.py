@@ -28,7 +28,13 @@ from fullpass.pipeline.authoring.init.search.representations import (
     known_encodings,
 )
 from fullpass.pipeline.authoring.init.search.result import SearchResult, announced
-from fullpass.pipeline.authoring.init.search.texts import OF_TEXTS, search_texts
+from fullpass.pipeline.authoring.init.search.texts import (
+    OF_TEXTS,
+    characters_beside,
+    search_texts,
+    seconds_of_texts,
+    texts_of,
+)
 from fullpass.pipeline.authoring.init.yaml_text import YamlLine
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, counted
 from fullpass.pipeline.authoring.profile.sample import row_keys
@@ -77,18 +83,24 @@ def search(
     encodings = [one for column in features for one in known_encodings(column, known)]
     if not encodings:
         return SearchResult()
-    planned = _planned(table, judge, encodings)
-    allowed = seconds / seconds_of_work(planned) * len(known)
+    texts = texts_of(table, lines) if judge.task in OF_TEXTS else []
+    of_texts = seconds_of_texts(table, texts, judge, 2) if texts else 0.0
+    if of_texts > seconds / 2:
+        texts, of_texts = [], 0.0
+    planned = seconds_of_work(_planned(table, judge, encodings)) + of_texts
+    allowed = seconds / planned * len(known)
     if allowed < min(len(known), FEWEST_SEARCHED):
-        told = f"representations: they would take about {seconds_of_work(planned):.1f} s of processor"
-        return SearchResult(told=[told])
+        return SearchResult(told=[f"representations: they would take about {planned:.1f} s of processor"])
     if allowed < len(known):
         known = np.sort(np.random.default_rng(1).choice(known, int(allowed), replace=False))
         table, judge = replace(table, used=known), _judge(profile, chosen, names, known)
         encodings = [one for column in features for one in known_encodings(column, known)]
     say(announced(len(known), seconds))
     kinds = [kind for kind in KINDS if not kind.per_class or judge.classes == 1 or profile.sample.has_every_row]
-    return _Search(table, judge.smoothed(encodings), encodings, seconds, kinds).run()
+    if texts:
+        said, characters = characters_beside(table, texts, judge)
+        encodings, kinds = [*encodings, said], [characters, *kinds]
+    return _Search(table, judge.smoothed(encodings), encodings, seconds - of_texts, kinds).run()
 
 
 def _is_rare(y: np.ndarray) -> bool:
@@ -172,7 +184,8 @@ class _Search:
                 break
             after = self._judged(columns, self.loss)
             gain = self.judge.gain(best, after)
-            if gain.pays(self.judge.price(self.judge.width([one.encoding for one in tried]))):
+            width = self.judge.width([one.encoding for one in tried])
+            if gain.pays(self.judge.price(width if kind.price is None else kind.price * len(tried))):
                 best, kept = after, size
                 self.found.features.extend(replace(one.line, why=f"one of {told}: {gain.text}") for one in tried)
                 continue

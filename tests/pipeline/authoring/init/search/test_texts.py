@@ -1,13 +1,18 @@
 """The search of representations of texts: what characters tell is found, and words are kept where they tell all."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from fullpass.pipeline.authoring.init.init import init
-from fullpass.pipeline.authoring.init.search.texts import vectors
+from fullpass.pipeline.authoring.init.search.judge import FoldJudge
+from fullpass.pipeline.authoring.init.search.representations import SampledColumns
+from fullpass.pipeline.authoring.init.search.texts import characters_beside, vectors
+from fullpass.pipeline.authoring.init.yaml_text import YamlLine
 from fullpass.pipeline.authoring.loading.load import load
+from tests.pipeline.authoring.tables import column_of
 from tests.pipeline.authoring.tables import write_csv as write
 
 ROWS = 2_400
@@ -65,6 +70,35 @@ def test_words_that_tell_all_are_kept(tmp_path, random, seconds):
     assert set(texts_of(written)) == {"note"}
     told = [line for line in written.summary if line.startswith("tried, does not pay: ")]
     assert len(said) == len(told) == (seconds > 0)
+
+
+def test_characters_beside_numbers_are_judged_beside_both(tmp_path, random):
+    """Three classes by the stem of a word and by a number, of which each alone tells a part."""
+    y = random.integers(0, 3, ROWS)
+    texts = words(random, ROWS, 6)
+    stems = np.where(random.random(ROWS) < 0.6, y, random.integers(0, 3, ROWS))
+    texts[np.arange(ROWS), 2] = [f"{('qx', 'zv', 'jw')[one]}{i}kj" for i, one in enumerate(stems)]
+    columns = {"note": [" ".join(row) for row in texts], "size": (y + random.normal(size=ROWS)).round(3)}
+    written, _ = searched(tmp_path, {**columns, "y": np.array(["a", "b", "c"])[y]})
+    features = texts_of(written)
+    assert set(features) == {"note", "size", "note_characters"}
+    assert features["note_characters"]["tokenize"] == "word_characters"
+    gain = re.search(r"1 text by characters of words: \+(0\.\d+) ± 0\.\d+ log likelihood in five folds", written.text)
+    assert gain is not None and float(gain[1]) > 0.2
+
+
+def test_a_class_of_one_row_has_an_answer_in_all_folds():
+    """The row of class 2 is in the first fold, whose model knows two classes, as the others know three."""
+    y, folds = np.arange(50) % 2 * 1.0, np.arange(50) % 5
+    y[0] = 2
+    column = replace(column_of("note", ["good day" if one == 1 else "bad night" for one in y]), kind="text")
+    judge = FoldJudge(y, folds, "multiclass", 3)
+    encoding, kind = characters_beside(SampledColumns([column], np.arange(50), []), [YamlLine("note", "text")], judge)
+    assert encoding.values.shape == (50, 3) and judge.width([encoding]) == 3
+    assert (encoding.values[1:, :2].argmax(axis=1) == y[1:]).all()
+    assert (encoding.values[folds == 0, 2] == -1).all()
+    [tried] = kind.propose(SampledColumns([column], np.arange(50), []))
+    assert tried.encoding.values.shape == (50, 3)
 
 
 def test_too_little_time_is_said(tmp_path, random):
