@@ -42,7 +42,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
         ("preprocessing/analysis/", "components/transform/", "components/accumulate", "components/read_records"),
     ),
     "records, input, data service": (1_745, ("trainer/records/", "trainer/input/")),
-    "networks, loop": (3_530, ("trainer/",)),
+    "networks, loop": (3_575, ("trainer/",)),
     "trees, linear, insight": (1_569, ("trainer/trees/", "trainer/linear/", "trainer/insight/")),
     "tuning": (330, ("trainer/tuning/", "components/tuning/")),
     "export": (460, ("trainer/export/",)),
@@ -66,7 +66,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "diagnose": (920, ("pipeline/diagnose/",)),
     "schedule": (860, ("pipeline/scheduling/",)),
     "MLflow, notify": (310, ("pipeline/running/tracking/", "pipeline/record/notifications")),
-    "runner": (1_364, ("pipeline/running/",)),
+    "runner": (1_371, ("pipeline/running/",)),
     "own nodes, components for TFX": (
         524,
         (

@@ -1,6 +1,7 @@
 """Builds a model and fits it to loaded data."""
 
 import logging
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,12 +18,10 @@ from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.config import (
     InputConfig,
     Linear,
-    ModelConfig,
     SeveralModels,
     TrainingConfig,
     TrainingSpec,
     Trees,
-    auto_network,
 )
 from fullpass.trainer.fit.blend import Choice, blend, choose_weights, choose_with_folds
 from fullpass.trainer.fit.build_training import BuiltTraining, build_training
@@ -42,6 +41,7 @@ from fullpass.trainer.loss_config import LossConfig, levels_of
 from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.models.tasks import HEAD
 from fullpass.trainer.models.weight_semantics import Network
+from fullpass.trainer.planned import plan_of, plan_words
 
 _LOG = logging.getLogger(__name__)
 EVAL_BATCH = 4096
@@ -78,6 +78,7 @@ class RunOptions:
         checkpoints: The folder of this training's checkpoints; None saves nothing.
         logs: The folder of the trace for TensorBoard.
         until: The number of epochs after which to end; the learning rate decays over all epochs of `training.epochs`.
+        most_epochs: The most epochs with `training.epochs: auto`; their work was counted before.
         keep_checkpoint: Whether to save at the end too, so that a training until a later epoch resumes from there.
     """
 
@@ -88,7 +89,15 @@ class RunOptions:
     checkpoints: str | None = None
     logs: str | None = None
     until: int | None = None
+    most_epochs: int = sys.maxsize
     keep_checkpoint: bool = False
+
+    def epochs(self, training: TrainingConfig) -> tuple[int, int]:
+        """Returns the number of epochs, and that up to which training goes on while it improves."""
+        if self.until is not None:
+            return self.until, self.until
+        most = self.most_epochs if training.epochs == "auto" else sys.maxsize
+        return min(training.max_epochs, most), min(training.goes_on_to, most)
 
 
 class TrainedPart(Protocol):
@@ -206,11 +215,12 @@ def train(
         return rows.batches(order, data.statistics.factors.tolist())
 
     built, size = build(), data.replica_batch_size
+    epochs, goes_on_to = options.epochs(training)
     steps, saving = training.steps_per_execution, training.checkpoint
     fit = Fit(
         steps=built.steps,
-        epochs=options.until or training.max_epochs,
-        goes_on_to=options.until or training.goes_on_to,
+        epochs=epochs,
+        goes_on_to=goes_on_to,
         early_stopping=training.early_stopping,
         least_gain=_least_gain(built.network, data, training),
         seconds=training.seconds,
@@ -293,17 +303,18 @@ def _train_several(
         tried[kind], epochs_of[kind] = trained, epochs
         seconds[kind] = time.monotonic() - began - sum(seconds.values())
 
-    models: list[ModelConfig] = [Trees(kind="trees"), auto_network(data.train.counts.weighted_rows)]
-    left_out: dict[str, float] = {}
-    if too_long := _import_trees().work_of(data, spec).too_long:
-        left_out["trees"] = too_long
-        _LOG.info("model: trees would take about %.0f s of processor, and are left out", too_long)
-        del models[0]
+    work = _import_trees().work_of(data, spec)
+    plan = plan_of(data, spec, work)
+    left_out = {"trees": work.too_long} if work.too_long else {}
+    _LOG.info("model: %s; left out: %s", plan_words(plan), left_out)
+    options.report(0, None, "", plan_words(plan), None)
     began = time.monotonic()
-    for model in models:
-        own = replace(spec, config=spec.config.model_copy(update={"model": model}))
-        epochs: _Epochs = []
-        try_model(model.kind, train(data, own, strategy, replace(options, on_epoch=_into(epochs))), epochs)
+    for one in plan:
+        if one.model is not None:
+            own = replace(spec, config=spec.config.model_copy(update={"model": one.model}))
+            epochs: _Epochs = []
+            bounded = replace(options, on_epoch=_into(epochs), most_epochs=one.most_epochs)
+            try_model(one.kind, train(data, own, strategy, bounded), epochs)
     if (linear := fit_linear(data, spec, in_place_of_trees=bool(left_out))) is not None:
         of_epoch = {name: values[0] for name, values in linear.fitted.history.items()}
         try_model("linear", _on_cpu("linear", linear, data), [(1, of_epoch)])
@@ -370,8 +381,7 @@ def _into(epochs: _Epochs) -> OnEpoch:
 
 def _grow(data: TrainingData, spec: TrainingSpec, options: RunOptions) -> Trained:
     """Grows boosted trees on the CPU, whatever devices there are."""
-    training = spec.config.training
-    epochs = (options.until or training.max_epochs, options.until or training.goes_on_to)
+    epochs = options.epochs(spec.config.training)
     grown = _import_trees().grow_trees(data, spec, epochs=epochs, report=options.report, on_epoch=options.on_epoch)
     return _on_cpu("trees", grown, data)
 

@@ -32,7 +32,8 @@ class Progress:
 
     Attributes:
         total: Total number of units, or None if the node cannot determine it.
-        unit: Name of the unit, in the plural: "rows", "batches", "epochs".
+        unit: Name of the unit, in the plural: "rows", "batches", "epochs"; "" if nothing is counted yet, and the note
+            says what is to come.
         note: A few words about the work, such as "epoch 3 of 10, loss 0.213".
         ends_at: The latest time at which a limit ends the work, in seconds since 1970-01-01 UTC; None without a limit.
         reported_at: Time of the report, in seconds since 1970-01-01 UTC.

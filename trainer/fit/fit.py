@@ -25,7 +25,7 @@ from fullpass.trainer.input.sharding import Batches
 from fullpass.trainer.input.split_counts import rows_not_finite
 from fullpass.trainer.input.workers import TrainingWorkers
 
-Report = Callable[[int, int, str, str, float | None], None]
+Report = Callable[[int, int | None, str, str, float | None], None]
 """Is called like `progress.report` while training runs."""
 
 OnEpoch = Callable[[int, dict[str, float]], None]

@@ -54,6 +54,8 @@ _CHOICE_CELLS = 1 << 21
 _MANY_WEIGHTS = 1 << 19
 """Weights, columns times outputs, above which one fold chooses the penalty: a step of the solver takes 0.2 µs per
 weight, so that a fit of two million takes 10 s, whatever the number of rows."""
+_WEIGHT_SECONDS = 5e-6
+"""Seconds that the solver takes per weight of a fit, in 25 steps."""
 _ITERATIONS = 200
 """Steps of the solver at most."""
 _TOLERANCE = 1e-8
@@ -80,6 +82,17 @@ class LinearFit:
     held: np.ndarray | None = None
 
 
+def linear_seconds(inputs: Mapping[str, ModelInput], outputs: int) -> float:
+    """Returns about how many processor seconds a linear model takes: one fit per penalty and fold, and two more."""
+    weights = _width(inputs) * outputs
+    fits = len(_PENALTIES) * (_FOLDS if weights <= _MANY_WEIGHTS else 1) + 2
+    return fits * weights * _WEIGHT_SECONDS if weights <= _MOST_WEIGHTS else 0.0
+
+
+def _width(inputs: Mapping[str, ModelInput]) -> int:
+    return sum(item.size or item.width for item in inputs.values())
+
+
 def fit_linear(data: TrainingData, spec: TrainingSpec, *, in_place_of_trees: bool = False) -> LinearFit | None:
     """Fits a linear model to up to 50,000 train rows, with the penalty that loses least in cross-validation on them.
 
@@ -93,8 +106,7 @@ def fit_linear(data: TrainingData, spec: TrainingSpec, *, in_place_of_trees: boo
     """
     regression = _Regression(data, spec)
     inputs = model_inputs(transformed_outputs(spec.preprocessing, spec.tft_output), spec.tft_output)
-    width = sum(item.size or item.width for item in inputs.values())
-    if not spec.config.training.loss.linear or width * regression.outputs > _MOST_WEIGHTS:
+    if not spec.config.training.loss.linear or _width(inputs) * regression.outputs > _MOST_WEIGHTS:
         return None
     began = time.monotonic()
     train = sample_rows(data.train.split, data.in_model, _MAX_ROWS)

@@ -44,17 +44,13 @@ from fullpass.trainer.trees.rounds import (
 from fullpass.trainer.trees.text_scores import COMPONENTS, MAX_SCORES, id_rows, learn_scores
 from fullpass.trainer.trees.tree_columns import columns_model, scored_inputs, tree_columns
 from fullpass.trainer.trees.tree_rows import BinnedRows, bin_rows, check_memory, find_bins
-from fullpass.trainer.trees.work import ROUNDS, Work, seconds_of_work
+from fullpass.trainer.trees.work import AGAIN, ROUNDS, USUAL_EPOCHS, Work, seconds_of_work
 
 _LOG = logging.getLogger(__name__)
 _FEW_IDS = 50
 """The most ids of a feature for which it does not matter how categories are smoothed."""
-_USUAL_EPOCHS = 50
-"""Epochs that the estimate of the time assumes."""
 _AGAIN_ROWS = 100_000
 """The most train rows with which trees grow again."""
-_AGAIN = 3
-"""How many times trees grow again at most."""
 _AGAIN_LEAVES = 46_500
 """The most leaves of all trees that grew again, as of 1,500 trees, because a prediction looks through them."""
 
@@ -220,7 +216,7 @@ def grow_trees(
         first = replace(regrown(train, 1), forests=0, random=0, held=output)
 
     growing = sum(work.of(leaves, ROUNDS * one.best_epoch) for one in kept)
-    times = min(_AGAIN, max(1, _AGAIN_LEAVES // first.leaves), int(left / growing)) if again_pays else 0
+    times = min(AGAIN, max(1, _AGAIN_LEAVES // first.leaves), int(left / growing)) if again_pays else 0
 
     def again() -> Grown:
         splits = [of_train, of_validation] if own_validation else [of_train]
@@ -232,11 +228,11 @@ def grow_trees(
 
 def _telling(report: Report, work: Work, choice: NumbersChoice) -> Report:
     """Returns a report that also says about how long all growth takes, choices and later forests included."""
-    rounds = work.of(choice.chosen["num_leaves"], ROUNDS * min(choice.epochs, _USUAL_EPOCHS))
-    seconds = seconds_of_work(choice.spent + max(rounds, min(work.budget, (2 + _AGAIN) * rounds)))
+    rounds = work.of(choice.chosen["num_leaves"], ROUNDS * min(choice.epochs, USUAL_EPOCHS))
+    seconds = seconds_of_work(choice.spent + work.whole(rounds))
     _LOG.info("trees: growth takes about %.0f s of processor", seconds)
 
-    def tell(done: int, total: int, unit: str, note: str, ends_at: float | None) -> None:
+    def tell(done: int, total: int | None, unit: str, note: str, ends_at: float | None) -> None:
         report(done, total, unit, f"{note}, about {seconds:.0f} s of processor in all", ends_at)
 
     return tell

@@ -12,6 +12,14 @@ BUDGET = 6e10
 """The most work of all that may be left out (choices, random thresholds, growing again): about a minute."""
 MOST_LEAVES = 100_000
 """Leaves of a forest to aim at, and half of the most: a prediction looks through all of them."""
+USUAL_EPOCHS = 50
+"""Epochs that the estimate of the time assumes."""
+AGAIN = 3
+"""How many times trees grow again at most."""
+_CHOICES = 1_800
+"""Rounds of the candidates that choices compare, of the usual size."""
+_FEWEST = 30
+"""Epochs at least of a forest that its work bounds."""
 _SECONDS = 1.3e-9
 """Processor seconds of a unit of work, on a processor of 2024."""
 _BINS = 256
@@ -55,6 +63,23 @@ class Work:
     def budget(self) -> float:
         """The most work of all that may be left out."""
         return BUDGET if self.seconds is None else min(BUDGET, self.seconds / _SECONDS)
+
+    @property
+    def bounded_epochs(self) -> int:
+        """The epochs after which a forest of the usual size has grown for as long as all choices may take."""
+        return max(_FEWEST, min(self.most_epochs(USUAL_LEAVES), int(BUDGET / self.of(USUAL_LEAVES, ROUNDS))))
+
+    def whole(self, first: float) -> float:
+        """Returns the work of a first forest with all that follows it, given the work of the first one."""
+        return max(first, min(self.budget, (2 + AGAIN) * first))
+
+    @property
+    def seconds_expected(self) -> tuple[float, float]:
+        """About how many processor seconds all growth takes, and at most, within `bounded_epochs`."""
+        usual = self.of(USUAL_LEAVES, ROUNDS * min(USUAL_EPOCHS, self.bounded_epochs))
+        longest = self.of(USUAL_LEAVES, ROUNDS * self.bounded_epochs)
+        choices = min(self.budget / 4, self.of(USUAL_LEAVES, _CHOICES))
+        return seconds_of_work(choices + self.whole(usual)), seconds_of_work(self.budget + longest)
 
     @property
     def too_long(self) -> float:

@@ -86,6 +86,7 @@ class _LineLog:
         self._console = console
         self._rates = _Rates()
         self._next_line: dict[str, float] = {}
+        self._announced: set[str] = set()
 
     def __call__(self, event: events.Event) -> None:
         match event:
@@ -95,6 +96,8 @@ class _LineLog:
                 self._print(f"{node_id}: started")
             case events.NodeRunning(id=node_id, seconds=seconds, progress=progress):
                 self._running(node_id, seconds, self._rates.describe(node_id, progress))
+                if progress is not None and not progress.unit:
+                    self._announce(f"{node_id}: {progress.note}")
             case events.NodeEnded(result=result):
                 self._print(f"{result.id}: {_status_text(result)}")
                 if result.error:
@@ -110,6 +113,12 @@ class _LineLog:
             self._print(
                 f"{node_id}: {', '.join(one for one in (f'running for {duration_text(seconds)}', progress) if one)}"
             )
+
+    def _announce(self, text: str) -> None:
+        """Prints at once, and once, what a node says before it begins to count."""
+        if text not in self._announced:
+            self._announced.add(text)
+            self._print(text)
 
     def _print(self, text: str) -> None:
         _print(self._console, text)
@@ -227,7 +236,7 @@ def duration_text(seconds: float) -> str:
 
 def describe(progress: Progress, seconds_left: float | None) -> str:
     """Returns a progress report in words: `3,000 of 12,000 rows, 1:12 left, file 1 of 4`."""
-    count = f"{progress.done:,} {progress.unit}"
+    count = f"{progress.done:,} {progress.unit}" if progress.unit else ""
     if progress.total is not None:
         count = f"{progress.done:,} of {progress.total:,} {progress.unit}"
     left = "" if seconds_left is None else f"{duration_text(seconds_left)} left"

@@ -75,6 +75,14 @@ def test_a_long_node_says_every_half_minute_how_far_it_is():
     )
 
 
+def test_what_a_node_says_before_it_counts_is_printed_at_once_and_once():
+    note = "tries trees and linear in about 10 s of processor, at most 90 s"
+    events = [running(0, 1.0 * n, total=None, unit="", note=note) for n in (1, 2, 31)]
+    assert lines_of([STARTED, NodeStarted(id="Transform", log=LOG), *events]) == (
+        f"taxi: run r1\nTransform: started\nTransform: {note}\nTransform: running for 31 s, {note}\n"
+    )
+
+
 def screen_of(events: list, width: int = 100) -> list[str]:
     """What a terminal shows at the end: the few control sequences that rich uses, played on a list of lines."""
     file = io.StringIO()
