@@ -39,7 +39,7 @@ class Planned:
     most_epochs: int = 0
 
 
-def plan_of(data: TrainingData, spec: TrainingSpec, work: Work) -> list[Planned]:
+def plan_models(data: TrainingData, spec: TrainingSpec, work: Work) -> list[Planned]:
     """Returns the models in the order in which they are tried; trees are left out if they take too long.
 
     Args:

@@ -41,7 +41,7 @@ from fullpass.trainer.loss_config import LossConfig, levels_of
 from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.models.tasks import HEAD
 from fullpass.trainer.models.weight_semantics import Network
-from fullpass.trainer.planned import plan_of, plan_words
+from fullpass.trainer.planned import plan_models, plan_words
 
 _LOG = logging.getLogger(__name__)
 EVAL_BATCH = 4096
@@ -304,7 +304,7 @@ def _train_several(
         seconds[kind] = time.monotonic() - began - sum(seconds.values())
 
     work = _import_trees().work_of(data, spec)
-    plan = plan_of(data, spec, work)
+    plan = plan_models(data, spec, work)
     left_out = {"trees": work.too_long} if work.too_long else {}
     _LOG.info("model: %s; left out: %s", plan_words(plan), left_out)
     options.report(0, None, "", plan_words(plan), None)

@@ -62,6 +62,8 @@ _TOLERANCE = 1e-8
 """Residual at which ridge regression ends."""
 _LOGISTIC_TOLERANCE = 1e-5
 """Gradient at which logistic regression ends."""
+_QUICK_TOLERANCE = 3e-4
+"""The same for more than `_MANY_WEIGHTS`: half of the steps, for an equal loss of other rows (docs/training.md)."""
 
 
 @dataclass(frozen=True)
@@ -119,8 +121,8 @@ def fit_linear(data: TrainingData, spec: TrainingSpec, *, in_place_of_trees: boo
         return None
     numbers = data.train.split.sampled_numbers(len(train))
     folds = None if data.folds is None else data.folds[numbers]
-    penalty = _choose_penalty(regression, columns[0], train.labels, train.weights, folds)
-    first = regression.fit(columns[0], train.labels, train.weights, penalty)
+    penalty, near = _choose_penalty(regression, columns[0], train.labels, train.weights, folds)
+    first = regression.fit(columns[0], train.labels, train.weights, penalty, near)
 
     def network_of(found: _Weights) -> Network:
         model = _model(inputs, design, found, regression.head)
@@ -146,7 +148,7 @@ def fit_linear(data: TrainingData, spec: TrainingSpec, *, in_place_of_trees: boo
     def again() -> LinearFit:
         labels, weights = ([getattr(rows, name) for rows in (train, validation)] for name in ("labels", "weights"))
         both = sparse.vstack(columns, format="csr"), np.concatenate(labels), np.concatenate(weights)
-        return replace(once, network=network_of(regression.fit(*both, penalty)))
+        return replace(once, network=network_of(regression.fit(*both, penalty, first)))
 
     return replace(once, again=again) if own_validation else once
 
@@ -185,12 +187,23 @@ class _Regression:
         """Returns logits, or predictions in the unit of the label, after the layer `head`."""
         return headed(output, self._task, *self._unit, self._loss)
 
-    def fit(self, columns: sparse.csr_matrix, labels: np.ndarray, weights: np.ndarray, penalty: float) -> _Weights:
-        """Returns the weights with the least loss and penalty."""
+    def fit(
+        self,
+        columns: sparse.csr_matrix,
+        labels: np.ndarray,
+        weights: np.ndarray,
+        penalty: float,
+        near: _Weights | None = None,
+    ) -> _Weights:
+        """Returns the weights with the least loss and penalty.
+
+        Args:
+            near: Weights of a similar fit, from which that of many weights begins; None begins from 0.
+        """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # of weak penalties, which lose more anyway
             if self._task != "regression":
-                return self._logistic(columns, labels.astype(int), weights, penalty)
+                return self._logistic(columns, labels.astype(int), weights, penalty, near)
             model: Any = linear_model.Ridge(penalty, tol=_TOLERANCE)
             if power := variance_power(self._loss):
                 alpha = penalty / len(labels)
@@ -209,11 +222,20 @@ class _Regression:
         return self._headed(tf.constant(outputs, tf.float32)).numpy()
 
     def _logistic(
-        self, columns: sparse.csr_matrix, labels: np.ndarray, weights: np.ndarray, penalty: float
+        self,
+        columns: sparse.csr_matrix,
+        labels: np.ndarray,
+        weights: np.ndarray,
+        penalty: float,
+        near: _Weights | None,
     ) -> _Weights:
         if len(self._factors):
             weights = weights * self._factors[labels]
-        model = linear_model.LogisticRegression(C=1 / penalty, max_iter=_ITERATIONS, tol=_LOGISTIC_TOLERANCE)
+        many = columns.shape[1] * self.outputs > _MANY_WEIGHTS
+        ends = _QUICK_TOLERANCE if many else _LOGISTIC_TOLERANCE
+        model = linear_model.LogisticRegression(C=1 / penalty, max_iter=_ITERATIONS, tol=ends, warm_start=many)
+        if many and near is not None and len(np.unique(labels)) == self.outputs:
+            model.coef_, model.intercept_ = near.kernel.T, near.bias
         model.fit(columns, labels, weights / weights.mean())
         kernel, bias = model.coef_.T, model.intercept_
         if self.outputs == 1 or len(model.classes_) == self.outputs:
@@ -233,10 +255,11 @@ def _choose_penalty(
     labels: np.ndarray,
     weights: np.ndarray,
     fold_of: np.ndarray | None = None,
-) -> float:
+) -> tuple[float, _Weights | None]:
     """Returns the penalty with the least loss on rows that the weights were not fitted to, in five folds of train.
 
-    A small table has too few validation rows to tell; these are all rows, each once. Of many weights one fold tells.
+    Also returns the weights that a fold found with it, if any. A small table has too few validation rows to tell; these
+    are all rows, each once. Of many weights one fold tells.
 
     Args:
         fold_of: The fold of each row, int [rows]; if None, rows are dealt at random, in a large table only some.
@@ -246,17 +269,22 @@ def _choose_penalty(
         rows = min(len(labels), _CHOICE_ROWS, len(labels) * _CHOICE_CELLS // max(1, cells))
         fold_of = np.random.default_rng(0).permutation(rows) % _FOLDS
     losses = np.zeros(len(_PENALTIES))
+    fits: list[_Weights] = []
     for fold in range(_FOLDS if columns.shape[1] * regression.outputs <= _MANY_WEIGHTS else 1):
         rest, held = np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)
         if not len(held) or len(np.unique(labels[rest])) < 2:
             continue
+        fits = []
         for i, penalty in enumerate(_PENALTIES):
-            found = regression.fit(columns[rest], labels[rest], weights[rest], penalty)
+            near = fits[-1] if fits else None
+            found = regression.fit(columns[rest], labels[rest], weights[rest], penalty, near)
+            fits.append(found)
             losses[i] += (
                 weights[held].sum() * regression.metrics(columns[held], labels[held], weights[held], found)["loss"]
             )
     _LOG.info("linear: losses of the penalties %s: %s", _PENALTIES, losses.tolist())
-    return _PENALTIES[int(np.argmin(losses))]
+    best = int(np.argmin(losses))
+    return _PENALTIES[best], fits[best] if fits else None
 
 
 def _model(

@@ -110,20 +110,41 @@ def test_the_penalty_is_chosen_by_as_many_rows_and_folds_as_take_seconds(monkeyp
     """1,000 rows with 10 values and 3 outputs are 30,000 cells. A tenth of them, 100 rows, is fitted in five folds."""
     monkeypatch.setattr(module, "_CHOICE_CELLS", 3_000)
     monkeypatch.setattr(module, "_MANY_WEIGHTS", weights)
-    rows = []
+    rows, begun = [], []
 
     class Regression:
         outputs = 3
 
-        def fit(self, columns, labels, weights, penalty):
+        def fit(self, columns, labels, weights, penalty, near):
             rows.append(columns.shape[0])
+            begun.append(near)
+            return penalty
 
         def metrics(self, columns, labels, weights, found):
-            return {"loss": 1.0}
+            return {"loss": abs(found - 9.0)}
 
     columns = sparse.csr_matrix(np.ones((1000, 10)))
-    module._choose_penalty(Regression(), columns, np.arange(1000) % 3, np.ones(1000))
+    assert module._choose_penalty(Regression(), columns, np.arange(1000) % 3, np.ones(1000)) == (10.0, 10.0)
     assert rows == [80] * fits
+    assert begun == [None, *PENALTIES[:-1]] * (fits // 5)
+
+
+def test_the_fit_of_many_weights_begins_near_and_ends_soon_with_about_the_same_loss(planted, monkeypatch):
+    prepared, losses, steps = planted("multiclass").of(*NUMBERS, "kind", "tags", "note"), [], []
+    exact = module.linear_model.LogisticRegression.fit
+
+    def count(model, *rows):
+        found = exact(model, *rows)
+        steps.append(int(found.n_iter_.max()))
+        return found
+
+    monkeypatch.setattr(module.linear_model.LogisticRegression, "fit", count)
+    for many in (1 << 19, 0):
+        monkeypatch.setattr(module, "_MANY_WEIGHTS", many)
+        del steps[:]
+        losses.append(fitted(prepared)[0].loss)
+    assert losses[1] == pytest.approx(losses[0], rel=5e-3)
+    assert len(steps) == 6 and steps[-1] <= steps[-2], "one fold, and the last fit begins with its weights"
 
 
 def test_a_number_farther_out_than_ten_deviations_counts_as_ten(planted):
