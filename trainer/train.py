@@ -409,7 +409,7 @@ def _least_gain(network: Network, data: TrainingData, training: TrainingConfig) 
     The time is counted from pixels, so that the same data trains the same model on any machine.
     """
     counts, stopping = data.train.counts, training.early_stopping
-    seconds = counts.weighted_rows * network.pixels * _PIXEL_SECONDS
+    seconds = counts.weighted_rows * _pixels_after_stride(network) * _PIXEL_SECONDS
     if stopping is None or stopping.patience != "auto" or training.epochs != "auto" or seconds < _LONG_EPOCH:
         return 0.0
     shares = counts.class_rows[counts.class_rows > 0] / max(1, counts.class_rows.sum())
@@ -418,6 +418,13 @@ def _least_gain(network: Network, data: TrainingData, training: TrainingConfig) 
         "training: an epoch takes about %.0f s on two cores, and should gain %.2g", seconds, chance * seconds * _PAYS
     )
     return chance * seconds * _PAYS
+
+
+def _pixels_after_stride(network: Network) -> float:
+    """Returns the pixels of a row; a network with a stride learns from so many times fewer."""
+    images = [item for item in network.inputs.values() if item.output.image is not None]
+    strides = [getattr(item.output.image.encoder, "stride", 1) for item in images]
+    return sum(item.width / stride**2 for item, stride in zip(images, strides, strict=True))
 
 
 def _eval_batch(network: Network, batch_size: int, row_bytes: int) -> int:

@@ -64,6 +64,10 @@ RULES: Mapping[str, GuessRule] = {
         "A column of paths of images stands for the images.",
         "the tables of test_init_images",
     ),
+    "network for many pixels": GuessRule(
+        "An epoch of a full network over millions of pixels takes as long as five of one of a stride.",
+        "the tables of test_init_images",
+    ),
     "splits by names of files": GuessRule(
         "Files called train and test are the splits already.",
         "init_sets competition",

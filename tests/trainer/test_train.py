@@ -1,10 +1,14 @@
 """Trainings on labels whose squares are beyond float32, or vanish in it, and on the validation rows in the end."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from fullpass.preprocessing.features.image_feature import Cnn
+from fullpass.trainer import train as module
+from fullpass.trainer.config import TrainingConfig
 from fullpass.trainer.fit.fit import Fitted
 from fullpass.trainer.fit.sampled_rows import sample_rows
 from fullpass.trainer.insight.insight import measure_insight
@@ -64,6 +68,16 @@ def test_a_linear_model_learns_again_with_the_validation_rows_and_the_correction
     raw = [2 * (sampled.logits(one.network)[:, 0] - 0.25) for one in (first, last)]
     losses = [np.log1p(np.exp(np.where(sampled.labels > 0, -z, z))).mean() for z in raw]
     assert losses[1] < losses[0], losses
+
+
+@pytest.mark.parametrize(("encoder", "seconds"), [(Cnn(), 37.632), (Cnn(stride=2), 9.408)])
+def test_an_epoch_of_images_must_gain_half_a_percent_of_a_constant_guess_a_minute(encoder, seconds):
+    """60,000 pictures of 784 pixels, of ten equal classes whose shares lose ln 10; a stride leaves a quarter."""
+    image = SimpleNamespace(width=784, output=SimpleNamespace(kind="image", image=SimpleNamespace(encoder=encoder)))
+    counts = SimpleNamespace(weighted_rows=60_000, class_rows=np.full(10, 6_000), error_unit=1.0)
+    data = SimpleNamespace(train=SimpleNamespace(counts=counts))
+    found = module._least_gain(SimpleNamespace(inputs={"image": image}), data, TrainingConfig())
+    assert found == pytest.approx(np.log(10) * 0.005 * seconds / 60)
 
 
 def test_epochs_that_were_taken_back_are_not_repeated():

@@ -21,7 +21,7 @@ from fullpass.pipeline.authoring.checks.data_rules import unread_derived
 from fullpass.pipeline.authoring.data_check.data_check import check_sample
 from fullpass.pipeline.authoring.defaults import SAMPLE_ROWS, SEARCH_SECONDS
 from fullpass.pipeline.authoring.init.combine_columns import combine_columns, propose_sequences
-from fullpass.pipeline.authoring.init.propose_features import weighted_pairs
+from fullpass.pipeline.authoring.init.propose_features import weighted_pairs, with_fast_encoder
 from fullpass.pipeline.authoring.init.propose_forecast import propose_forecast
 from fullpass.pipeline.authoring.init.propose_joins import propose_joins, with_column
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, choose_label, named_columns
@@ -118,7 +118,7 @@ def init(
     taken = [*(c.name for c in profile.columns), chosen.column.name]
     of_rows = replace(selection, features=[c for c in selection.features if not is_joined(c.column.name, joined)])
     derived, combined = combine_columns(own, of_rows, chosen.target, taken)
-    features = [*_features(chosen.guess.task, selection), *combined]
+    features = [*_features(chosen.guess.task, selection, profile.sample.total or profile.sample.seen), *combined]
     lines = _with_unique_names([with_column(line, joined) for line in features])
     found = search(
         own,
@@ -182,12 +182,14 @@ def _label_line(chosen: ChosenLabel, searched: Sequence[YamlLine]) -> YamlLine:
     return replace(line, value={**line.value, "classes": sorted(chosen.target.texts)})
 
 
-def _features(task: Task, selection: SelectedColumns) -> list[YamlLine]:
+def _features(task: Task, selection: SelectedColumns, rows: int) -> list[YamlLine]:
     lines = []
     for one in selection.features:
         for line in one.lines:
             if one.column.kind == "text" and task == "multiclass":
                 line = weighted_pairs(line)
+            if one.column.kind == "image" and one.column.image is not None:
+                line = with_fast_encoder(line, rows)
             why = f"{line.why}; CHECK: {one.doubt}; is it known at serving time?" if one.doubt else line.why
             lines.append(replace(line, why=why))
     return lines

@@ -1,6 +1,7 @@
 """`init` and `check --data` on images: folders of classes, a CSV file of paths, and what is broken among them."""
 
 import csv
+import io
 
 import numpy as np
 import pyarrow as pa
@@ -52,6 +53,22 @@ def test_folders_of_splits_and_large_pictures_in_colour(tmp_path):
     assert found["data"]["source"]["path"] == {"train": "photos/train", "eval": "photos/test"}
     assert found["features"]["image"] == {"type": "image", "size": [64, 128]}
     assert found["training"] == {"time": "15m"}
+
+
+def test_images_of_ten_million_pixels_get_a_network_with_a_stride(tmp_path):
+    """A picture of 60 x 60 has 3,600 pixels; 2,778 of them have ten million."""
+    cells = []
+    for number in range(10):
+        file = io.BytesIO()
+        pixels = np.random.default_rng(number).integers(0, 255, (60, 60), dtype=np.uint8)
+        Image.fromarray(pixels).save(file, "PNG")
+        cells.append(file.getvalue())
+    for rows in (2_770, 2_780):
+        table = pa.table({"image": pa.array(cells * (rows // 10), pa.binary()), "label": ["a", "b"] * (rows // 2)})
+        pa.parquet.write_table(table, tmp_path / f"{rows}.parquet")
+        init(str(tmp_path / f"{rows}.parquet"), label="label", output=str(tmp_path / f"{rows}.yaml"))
+        found = YAML(typ="safe", pure=True).load(tmp_path / f"{rows}.yaml")["features"]["image"]
+        assert found.get("encoder") == ({"cnn": {"stride": 2}} if rows == 2_780 else None)
 
 
 def test_a_csv_file_of_paths_beside_numbers(tmp_path):
