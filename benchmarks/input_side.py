@@ -21,13 +21,12 @@ import tensorflow_transform as tft
 
 from benchmarks.common import peak_mib
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
-from fullpass.trainer.input.cache.block_cache import CachePlan
 from fullpass.trainer.input.decoder import decoder
 from fullpass.trainer.input.epochs import BatchOrder
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, Split, load_split
 from fullpass.trainer.input.placement import FeaturePlacement
-from fullpass.trainer.records.record_files import fingerprint_of, list_files
+from fullpass.trainer.records.record_files import list_files
 
 SHUFFLE_ROWS = 100_000
 
@@ -74,11 +73,9 @@ def our_split(arguments: argparse.Namespace, cache: str) -> Split:
     placement = FeaturePlacement(True, tuple(names), (), (), 0, {}, {})
     files = list_files([arguments.examples], "train")
     window = max(1 << 20, min(256 << 20, arguments.budget // 8))
-    key = {"files": fingerprint_of(files)}
-    plan = CachePlan(arguments.work / "cache", "train", key, min(64 << 20, window)) if cache == "disk" else None
     rows = RowSpec(decoder(output, placement, names), add_model_features=None, task="regression", classes=0)
     limit = 1 << 40 if cache == "memory" else 0
-    return load_split("train", files, rows, ReadingPlan(2, limit, plan, window))
+    return load_split("train", files, rows, ReadingPlan(2, limit, arguments.work if cache == "disk" else None, window))
 
 
 def our_passes(arguments: argparse.Namespace, split: Split) -> Iterator[None]:

@@ -220,8 +220,8 @@ def _checkpoint_folder(inputs: TrainingInputs, data: TrainingData, base: BaseExp
     custom.pop("decision", None)
     custom["found"] = {"hyperparameters": inputs.hyperparameters} if inputs.hyperparameters else {}
     custom["base"] = base and base.digest
-    # The available memory determines where rows are kept, and therefore their order.
+    # The memory determines how many rows are shuffled together, and whether rows can be kept.
     split = data.train.split
-    storage = "memory" if split.in_memory else "disk" if split.on_disk else "files"
-    custom["order"] = [storage, 0 if split.in_memory else split.window_rows(shuffle_rows(config.input))]
+    kept = split.in_memory is not None or split.on_disk is not None
+    custom["order"] = [kept, split.window_rows(shuffle_rows(config.input))]
     return folder_for(work, inputs.files(), custom, inputs.transform_output, data.batch_size, data.train.workers.count)

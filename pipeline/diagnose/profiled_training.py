@@ -14,7 +14,6 @@ from fullpass.pipeline.diagnose.rates import seconds_of
 from fullpass.trainer.config import TrainingSpec, Trees
 from fullpass.trainer.fit.build_training import BuiltTraining, build_training
 from fullpass.trainer.fit.steps import Loop
-from fullpass.trainer.input.cache.block_cache import CachePlan
 from fullpass.trainer.input.decoder import Decoder, decoder
 from fullpass.trainer.input.epochs import BatchOrder
 from fullpass.trainer.input.input_plan import ReadingPlan
@@ -168,8 +167,7 @@ class ProfiledTraining:
         rows = RowSpec(source.decode, self.add_model_features, self.spec.preprocessing.label.task, len(self.names))
         plan = ReadingPlan()
         if kept == "disk":
-            cache = CachePlan(self._folder / "cache", "train", {"files": list(source.sample)})
-            plan = ReadingPlan(memory_limit=0, cache=cache)
+            plan = ReadingPlan(memory_limit=0, cache=self._folder)
         return load_split("train", source.sample, rows, plan)
 
     def _repeated(self, split: Split) -> Split:

@@ -209,7 +209,6 @@ def test_back_and_forward_again_and_what_is_served_is_said(owner):
 def test_gc_keeps_what_the_pushed_models_and_the_window_need(owner):
     models = owner.say("models")
     lineages = [owner.lineage(version["version"]) for version in models]
-    caches = {path.name for path in owner.root.glob("input_cache/train-*")}
     before = owner.files()
     said = owner.say("gc", "--keep-runs", "1", "--dry-run")
     assert before == owner.files()
@@ -219,8 +218,7 @@ def test_gc_keeps_what_the_pushed_models_and_the_window_need(owner):
     gone = before - owner.files()
     assert {str(path.relative_to(owner.root)).split("/")[0] for path in gone} >= {"Ingest", "Transform"}
     assert not any(path.is_relative_to(owner.serving) for path in gone)
-    # The Trainer removed the cache of the first run when it wrote its own; this cache is that of the window.
-    assert len(caches) == 1 and {path.name for path in owner.root.glob("input_cache/train-*")} == caches
+    assert not list(owner.root.glob("input_cache/*")), "the Trainer's rows on disk end with it"
     assert [owner.lineage(version["version"]) for version in models] == lineages
     assert owner.say("models") == models
     assert "Nothing to free" in owner("gc", "--keep-runs", "1")

@@ -12,7 +12,7 @@ from fullpass.trainer.config import VALIDATION, TrainingSpec
 from fullpass.trainer.fit.optimizer import replica_batch_size
 from fullpass.trainer.input.damage import check_features
 from fullpass.trainer.input.decoder import decoder
-from fullpass.trainer.input.input_plan import graph_digest, plan_reading
+from fullpass.trainer.input.input_plan import plan_reading
 from fullpass.trainer.input.load_split import RowSpec, Split, load_split
 from fullpass.trainer.input.placement import FeaturePlacement, InModel, placement_of
 from fullpass.trainer.input.sharding import SplitShard, load_shard
@@ -93,15 +93,9 @@ def load_data(
         task=label.task,
         classes=len(names),
     )
-    key = {
-        "transform graph": graph_digest(tft_output),
-        "features": list(placement.read),
-        "places": repr(placement),
-        "label": [label.task, len(names)],
-    }
 
     def load(name: str, own_files: tuple[str, ...]) -> Split:
-        split = load_split(name, own_files, rows, plan_reading(spec.config.input, name, own_files, key))
+        split = load_split(name, own_files, rows, plan_reading(spec.config.input, own_files))
         _LOG.info("input: split %s is %s", name, split.storage_note)
         return split
 

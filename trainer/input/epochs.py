@@ -1,4 +1,4 @@
-"""Builds epochs of batches, from rows in memory or from a stream of windows.
+"""Builds epochs of batches, from rows that are kept or from a stream of windows.
 
 A window is a set of rows that are shuffled together. Windows are cut into batches, and the remaining rows of a window
 begin the next one. Rows are shuffled before epochs are repeated, so that every row comes once before any row comes
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, input_name
-from fullpass.trainer.input.cache.block_cache import BlockCache
+from fullpass.trainer.input.cache.row_file import RowFile
 from fullpass.trainer.input.data_options import data_options
 from fullpass.trainer.input.decoder import Decode
 from fullpass.trainer.records.blocks import (
@@ -24,7 +24,6 @@ from fullpass.trainer.records.blocks import (
     pack_weighted,
     row_count,
     shuffle,
-    unpack_bytes,
 )
 from fullpass.trainer.records.record_files import read_records
 
@@ -37,7 +36,7 @@ class BatchOrder:
     """How the rows of a split become an endless sequence of batches, epoch after epoch.
 
     Attributes:
-        shuffle: The rows that are shuffled together, 0 for none; rows in memory are all shuffled together.
+        shuffle: The rows that are shuffled together, 0 for none.
         start: The batches of the first epoch to skip, counted within the shard.
         shard: The index of the shard to read: batch `shard`, `shard + shards`, ...
         shards: The number of shards, to which batches are assigned in turn.
@@ -83,8 +82,8 @@ _MOST_SHUFFLES = 2**32
 """Factor that keeps the seeds of the shuffles of an epoch apart."""
 _CHUNK_BYTES = 16 << 20
 """Bytes that a call gathers at most."""
-_CHUNK_ROWS = 65_536
-"""Rows that a call gathers at most."""
+CHUNK_ROWS = 65_536
+"""Rows that a call gathers, and rows of a window that is not shuffled, at most."""
 _CALLS = 2
 """The windows that are gathered in memory in parallel: few, because each takes memory and gathering is cheap."""
 
@@ -133,50 +132,114 @@ def batches_of(
     return finished.prefetch(tf.data.AUTOTUNE).with_options(data_options(memory_budget=memory_budget, tuned=tuned))
 
 
-@tf.autograph.experimental.do_not_convert
-def windows_in_memory(packed: Packed, order: BatchOrder) -> Windows:
-    """Returns windows of rows in memory; all of them are shuffled together, whatever the size of a window."""
-    count, rows = int(row_count(packed)), PackedRows(packed)
-    size = _chunk_rows(count, memory_bytes(packed), order.batch_size)
+@dataclass(frozen=True)
+class Places:
+    """The order of rows that are kept, which does not depend on where they are kept.
 
-    def windows(number: tf.Tensor, skip_batches: tf.Tensor) -> tf.data.Dataset:
-        numbers = ordered(order, count, number)
-        if order.shards > 1:
-            batch = tf.range(count, dtype=tf.int64) // order.batch_size
-            numbers = tf.boolean_mask(numbers, batch % order.shards == order.shard)
-        starts = tf.data.Dataset.range(skip_batches * order.batch_size, tf.size(numbers, tf.int64), size)
+    The rows are cut into blocks of neighbors, and the blocks into as many parts as a window has blocks. In every epoch
+    a window has one block of each part, chosen anew, and shuffles their rows together. So each window has rows of all
+    the data, even if the files are sorted. Rows that fit in one window are all shuffled together.
+
+    Attributes:
+        rows: The number of rows.
+        block_rows: The rows of each block but the last.
+        window_rows: The rows of a window.
+    """
+
+    rows: int
+    block_rows: int
+    window_rows: int
+
+    @tf.autograph.experimental.do_not_convert
+    def windows(self, order: BatchOrder, epoch: tf.Tensor, skip_batches: tf.Tensor) -> tf.data.Dataset:
+        """Returns the rows of this shard as pairs, one per window: blocks, and places among the rows of these blocks.
+
+        Each is int64 [n]; a window but the last consists of whole batches.
+        """
+        chosen, blocks_of = self._blocks(order, epoch)
+        ends = tf.cumsum(self._ends(chosen) - chosen * self.block_rows)
+        starts = tf.concat([[0], ends], 0)
+        whole = tf.gather(ends, tf.cumsum(blocks_of)[:-1] - 1) // order.batch_size * order.batch_size
+        bounds = tf.concat([[0], whole, [self.rows]], 0)
+        skipped = skip_batches * order.batch_size * order.shards
+
+        def window(index: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            first, last = bounds[index], bounds[index + 1]
+            begin = tf.searchsorted(ends, first[tf.newaxis], "right", tf.int64)[0]
+            end = tf.searchsorted(ends, last[tf.newaxis], "left", tf.int64)[0] + 1
+            places = tf.range(first, last) - starts[begin]
+            if order.shuffle:
+                seed = seed_of(order, epoch, index + (bounds.shape[0] > 2))
+                places = tf.random.experimental.stateless_shuffle(places, seed)
+            if order.shards == 1:
+                return chosen[begin:end], places[tf.maximum(skipped - first, 0) :]
+            numbers = tf.range(first, last)
+            own = (numbers // order.batch_size % order.shards == order.shard) & (numbers >= skipped)
+            return chosen[begin:end], tf.boolean_mask(places, own)
+
+        start = tf.searchsorted(bounds, skipped[tf.newaxis], "right", tf.int64)[0] - 1
+        found = tf.data.Dataset.range(start, bounds.shape[0] - 1).map(window)
+        return found.filter(lambda _, places: tf.size(places) > 0)
+
+    def _blocks(self, order: BatchOrder, epoch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the blocks in the order of an epoch, int64 [blocks], and their number per window, int64 [windows]."""
+        blocks = -(-self.rows // self.block_rows)
+        parts = -(-max(self.window_rows, order.batch_size) // self.block_rows)
+        windows = 1 if self.rows <= self.window_rows else -(-blocks // parts)
+        parts = max(parts, blocks) if windows == 1 else parts
+        numbers = tf.reshape(tf.range(windows * parts, dtype=tf.int64), [windows, parts])
+        if order.shuffle and windows > 1:
+            turn = tf.argsort(tf.random.stateless_uniform([parts, windows], seed_of(order, epoch)), axis=1)
+            numbers = tf.transpose(tf.gather(tf.reshape(numbers, [parts, windows]), turn, batch_dims=1))
+        there = numbers < blocks
+        return tf.boolean_mask(numbers, there), tf.reduce_sum(tf.cast(there, tf.int64), axis=1)
+
+    def numbers(self, blocks: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
+        """Returns the numbers of the rows at some places among the rows of some blocks, int64 [n]."""
+        return tf.gather(tf.ragged.range(blocks * self.block_rows, self._ends(blocks)).flat_values, places)
+
+    def _ends(self, blocks: tf.Tensor) -> tf.Tensor:
+        return tf.minimum((blocks + 1) * self.block_rows, self.rows)
+
+
+@tf.autograph.experimental.do_not_convert
+def windows_in_memory(packed: Packed, places: Places, order: BatchOrder) -> Windows:
+    """Returns windows of rows in memory, which are gathered a part at a time."""
+    rows = PackedRows(packed)
+    size = _chunk_rows(places.rows, memory_bytes(packed), order.batch_size)
+
+    def parts(blocks: tf.Tensor, chosen: tf.Tensor) -> tf.data.Dataset:
+        numbers = places.numbers(blocks, chosen)
+        starts = tf.data.Dataset.range(0, tf.size(numbers, tf.int64), size)
         return starts.map(
             lambda first: rows.gather(numbers[first : first + size]),
             num_parallel_calls=_CALLS,
             deterministic=True,
         )
 
-    return windows
+    return lambda epoch, skip_batches: places.windows(order, epoch, skip_batches).flat_map(parts)
 
 
 @tf.autograph.experimental.do_not_convert
-def windows_from_cache(cache: BlockCache, window_rows: int, order: BatchOrder) -> Windows:
-    """Returns windows of about `window_rows` rows, each from blocks of all parts of a cache.
+def windows_on_disk(kept: RowFile, places: Places, order: BatchOrder) -> Windows:
+    """Returns windows of rows on disk; an epoch that resumes in the middle does not read earlier ones."""
+    parts = kept.layout.parts()
 
-    The order of the blocks changes in every epoch. An epoch that resumes in the middle does not read earlier blocks.
-    """
-    paths = tf.constant(cache.paths)
-    rows_of = tf.constant([block.rows for block in cache.blocks], tf.int64)
-    together = max(1, round(window_rows * len(cache.blocks) / cache.rows))
-
-    def windows(number: tf.Tensor, skip_batches: tf.Tensor) -> tf.data.Dataset:
-        chosen = ordered(order, len(cache.blocks), number)
-        first_row = tf.cumsum(tf.gather(rows_of, chosen), exclusive=True)[::together]
-        wanted = skip_batches * order.batch_size * order.shards
-        skipped = tf.reduce_sum(tf.cast(first_row <= wanted, tf.int64)) - 1
-        files = tf.data.Dataset.from_tensor_slices(tf.gather(paths, chosen[skipped * together :]))
-        contents = files.map(tf.io.read_file, num_parallel_calls=tf.data.AUTOTUNE)
-        packed = contents.batch(together).map(
-            lambda blocks: unpack_bytes(cache.layout, blocks), num_parallel_calls=tf.data.AUTOTUNE
+    def read(blocks: tf.Tensor, chosen: tf.Tensor) -> Packed:
+        found = tf.numpy_function(
+            lambda *wanted: list(kept.read(*wanted).values()),
+            (blocks, chosen),
+            [dtype for dtype, _ in parts.values()],
+            stateful=False,
         )
-        return windows_in_turn(packed, cache.layout, order, number, skipped, drop=wanted - first_row[skipped])
+        return {
+            key: tf.ensure_shape(value, [None, *shape])
+            for value, (key, (_, shape)) in zip(found, parts.items(), strict=True)
+        }
 
-    return windows
+    return lambda epoch, skip_batches: places.windows(order, epoch, skip_batches).map(
+        read, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+    )
 
 
 @tf.autograph.experimental.do_not_convert
@@ -236,7 +299,7 @@ def _filled(layout: Layout, rows: Packed, size: int) -> Block:
 
 def _chunk_rows(rows: int, size_bytes: int, batch_size: int) -> int:
     """Returns the number of rows to gather per call: many batches, for few calls, within a memory limit."""
-    fitting = min(_CHUNK_ROWS, _CHUNK_BYTES * rows // max(size_bytes, 1))
+    fitting = min(CHUNK_ROWS, _CHUNK_BYTES * rows // max(size_bytes, 1))
     return max(1, fitting // batch_size) * batch_size
 
 

@@ -12,24 +12,26 @@ import tensorflow as tf
 
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL
 from fullpass.preprocessing.features.label import Task
-from fullpass.trainer.input.cache.block_cache import BlockCache, find_cache
+from fullpass.trainer.input.cache.row_file import RowFile
 from fullpass.trainer.input.cache.row_store import RowStore
 from fullpass.trainer.input.damage import DAMAGE_ERRORS, refuse_damage
 from fullpass.trainer.input.data_options import data_options
 from fullpass.trainer.input.decoder import Decode, stored_layout
 from fullpass.trainer.input.epochs import (
+    CHUNK_ROWS,
     STREAM_SHUFFLE_ROWS,
     Batch,
     BatchOrder,
+    Places,
     Streamed,
     Windows,
     batches_of,
     in_parts,
     ordered,
     to_batch,
-    windows_from_cache,
     windows_from_files,
     windows_in_memory,
+    windows_on_disk,
 )
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.parsed_chunks import AddModelFeatures, ChunkParser, read_chunks
@@ -57,9 +59,10 @@ class Split:
 
     Attributes:
         in_memory: Its rows of a weight above 0, or None.
-        on_disk: The same rows in a cache on disk, or None. Without either they are streamed from the files.
+        on_disk: The same rows on disk, or None. Without either they are streamed from the files.
         storage_note: A message that states where its rows are stored, and why.
         row_bytes: The bytes of a row, on average.
+        block_rows: The rows that stay neighbors in every epoch, if they are kept.
         window_bytes: The bytes of the rows that are shuffled together while they stream, at most.
     """
 
@@ -69,10 +72,11 @@ class Split:
     readers: int
     layout: Layout
     in_memory: Packed | None
-    on_disk: BlockCache | None
+    on_disk: RowFile | None
     counts: SplitCounts
     storage_note: str
     row_bytes: int
+    block_rows: int
     window_bytes: int
 
     @cached_property
@@ -141,15 +145,17 @@ class Split:
 
     def _windows(self, order: BatchOrder) -> Windows:
         if self.in_memory is not None:
-            return windows_in_memory(self.in_memory, order)
-        rows = self.window_rows(order.shuffle)
+            return windows_in_memory(self.in_memory, self._places(int(row_count(self.in_memory)), order), order)
         if self.on_disk is not None:
-            return windows_from_cache(self.on_disk, rows, order)
-        source = Streamed(self.readers, rows, all_weighted=self.counts.weightless == 0)
+            return windows_on_disk(self.on_disk, self._places(self.counts.weighted_rows, order), order)
+        source = Streamed(self.readers, self.window_rows(order.shuffle), all_weighted=self.counts.weightless == 0)
         return windows_from_files(self.files, self.decode, self.layout, source, order)
 
+    def _places(self, rows: int, order: BatchOrder) -> Places:
+        return Places(rows, self.block_rows, self.window_rows(order.shuffle or CHUNK_ROWS))
+
     def window_rows(self, shuffle: int) -> int:
-        """Returns the number of rows that are shuffled together if not all are in memory; it determines the order.
+        """Returns the number of rows that are shuffled together; it determines the order.
 
         Args:
             shuffle: The size of the shuffle buffer in rows; 0 does not shuffle.
@@ -180,21 +186,18 @@ def load_split(name: str, files: tuple[str, ...], rows: RowSpec, plan: ReadingPl
         UserError: The service fails; a record is damaged; the split has no rows, or none with a weight above 0; a
             feature or label contains NaN or infinity.
     """
-    found, why = find_cache(plan.cache) if plan.cache else (None, "")
-    if found is not None:
-        return _cached(name, files, rows, plan, found, why)
     parse = ChunkParser(rows.decode, rows.add_model_features, files)
 
     def read(source: ChunkParser | SplitColumns, chunks: Iterable[Chunk]) -> Split:
         counts = no_rows(rows.classes)
-        with RowStore(source.layout, plan.memory_limit, plan.cache, why) as store:
-            for chunk in chunks:
-                counts = add_counts(counts, _count(chunk, source, rows))
-                store.add(chunk["packed"])
-            check_rows(name, counts)
-            kept = store.finish(counts)
+        store = RowStore(source.layout, plan.memory_limit, plan.cache)
+        for chunk in chunks:
+            counts = add_counts(counts, _count(chunk, source, rows))
+            store.add(chunk["packed"])
+        check_rows(name, counts)
+        kept = store.finish()
         reading = (files, rows.decode, plan.readers, source.layout, *kept, counts, store.status)
-        return Split(name, *reading, store.taken // counts.weighted_rows, plan.window_bytes)
+        return Split(name, *reading, store.taken // counts.weighted_rows, store.block_rows, plan.window_bytes)
 
     columns = find_columns(files, stored_layout(rows.decode)) if plan.service is None else None
     if columns is not None:
@@ -210,21 +213,13 @@ def load_split(name: str, files: tuple[str, ...], rows: RowSpec, plan: ReadingPl
         return read(parse, _chunks(files, parse, plan, None))
 
 
-def _cached(name: str, files: tuple[str, ...], rows: RowSpec, plan: ReadingPlan, cache: BlockCache, why: str) -> Split:
-    """Returns a split whose rows an earlier training left in blocks on disk."""
-    packed = cache.read() if cache.bytes <= plan.memory_limit else None
-    kept = f"{'in memory, read from' if packed else 'on'} disk: {why}"
-    reading = (files, rows.decode, plan.readers, cache.layout, packed, None if packed else cache)
-    return Split(name, *reading, SplitCounts.from_json(cache.about), kept, cache.bytes // cache.rows, plan.window_bytes)
-
-
 def _chunks(
     files: tuple[str, ...], parse: ChunkParser, plan: ReadingPlan, service: DataService | None
 ) -> Iterable[Chunk]:
     """Returns the parsed rows in chunks; if the plan has a service, always in the order of the files."""
     if plan.service is None:
         return read_chunks(files, parse, plan.readers)
-    waiting = plan.cache.root if plan.cache else Path(tempfile.gettempdir())
+    waiting = plan.cache or Path(tempfile.gettempdir())
     return chunks_in_file_order(files, parse, service, waiting)
 
 

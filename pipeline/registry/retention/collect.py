@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from fullpass.base import folders, state_file
+from fullpass.base import folders
 from fullpass.base.errors import UserError
 from fullpass.base.folders import entries
 from fullpass.components.data_gate import summary_entries
@@ -159,7 +159,7 @@ def find_unneeded(root: Path, records: MetadataRecords, kept: Kept, next_run: Ne
         "analyzer cache": (
             f for f in accumulators if f.name != "uses.json" and f.name.partition(".")[0] not in fingerprints
         ),
-        "input cache": (cache for cache in entries(layout.input_cache) if not _is_of(cache, needed, root)),
+        "input cache": entries(layout.input_cache),
         "span statistics": (file for file in statistics if file.name not in compared),
         "checksums": (file for file in entries(layout.checksums) if file.stem not in set(map(str, kept.files))),
         "span index": (file for file in span_index if file.name not in (next_run.index or ())),
@@ -221,16 +221,6 @@ def _without_needed(folder: Path, needed: Collection[Path], kind: str) -> Iterat
     for inner in entries(folder):
         if inner.is_dir():
             yield from _without_needed(inner, needed, kind)
-
-
-def _is_of(cache: Path, needed: Collection[Path], root: Path) -> bool:
-    """Returns whether an input cache is complete and made of needed records only."""
-    try:
-        index = state_file.read(cache / "index.json", "")
-        files = [resolve_in_root(root, Path(path)) for path, *_ in index["key"]["files"]]
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-    return bool(files) and all(any(file.is_relative_to(folder) for folder in needed) for file in files)
 
 
 def _older(since: float, paths: Iterable[Path]) -> Iterator[Path]:

@@ -88,11 +88,7 @@ def four_runs(tmp_path_factory) -> Project:
         node.name: sorted({path.name for path in node.glob("[!.]*/*")}, key=int) for node in project.root.glob("[A-Z]*")
     }
     Project.order = order
-    for number in (3, 4):
-        rows = project.root / "Transform" / "transformed_examples" / order["Transform"][number - 1] / "Split-train/rows"
-        index = {"key": {"files": [[str(rows), 1, 1]]}}
-        nodes.write(project.root / "input_cache" / f"train-{number}", "index.json", state_file.encode(index).decode())
-    nodes.write(project.root / "input_cache" / ".train-9.pending", "block-000000.bin", "half of a cache")
+    nodes.write(project.root / "input_cache" / "train-3", "block-000000.bin", "rows that an earlier release kept")
     return project
 
 
@@ -104,7 +100,7 @@ def project(four_runs: Project, tmp_path: Path) -> Project:
         shutil.copytree(four_runs.root.parent / name, tmp_path / name, symlinks=True)
     before, after = str(four_runs.root), str(copied.root)
     move_addresses(copied.root / "metadata.sqlite", four_runs.root.parent, tmp_path)
-    for file in [*copied.target.glob("*/assets.extra/origin.json"), *copied.root.glob("input_cache/*/index.json")]:
+    for file in copied.target.glob("*/assets.extra/origin.json"):
         state_file.write(file, json.loads(file.read_text().replace(before, after)))
     return copied
 
@@ -137,7 +133,7 @@ def test_caches_of_removed_records_are_removed(project: Project):
     project.collect()
     kept = {"f3.accumulators", "f4.accumulators", "uses.json"}
     assert {path.name for path in project.root.glob("analyzer_cache/*/*")} == kept
-    assert {p.name for p in project.root.glob("input_cache/*")} == {"train-4"}
+    assert not list(project.root.glob("input_cache/*"))
     assert len(list(project.root.glob("logs/*"))) == 2, "of the kept run, and of that of the other pushed model"
 
 

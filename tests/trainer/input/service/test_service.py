@@ -17,7 +17,6 @@ import tensorflow as tf
 
 from fullpass.base.errors import UserError
 from fullpass.trainer.config import InputConfig
-from fullpass.trainer.input.cache.block_cache import CachePlan
 from fullpass.trainer.input.decoder import decoder, read_blocks
 from fullpass.trainer.input.epochs import BatchOrder
 from fullpass.trainer.input.input_plan import ReadingPlan
@@ -127,7 +126,7 @@ def test_rows_come_in_the_order_of_the_files(address, planted, tmp_path):
 
 def load(prepared, files, address, folder, **options):
     decode = decoder(prepared.tft_output, prepared.placement("transform"), NAMES, 0)
-    plan = ReadingPlan(2, cache=CachePlan(folder, "train", {}), service=service(address) if address else None)
+    plan = ReadingPlan(2, cache=folder, service=service(address) if address else None)
     return load_split("train", tuple(files), RowSpec(decode, None, "binary", 2), replace(plan, **options))
 
 
