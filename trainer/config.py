@@ -361,13 +361,12 @@ class InputConfig(Spec):
     cache: Literal["auto", "memory", "disk", "none"] = "auto"
     """Where parsed examples stay between epochs (docs/input.md). auto: in memory if they fit in `memory_fraction`, else
     on disk. none parses in every epoch."""
-    memory_fraction: Annotated[Fraction, Field(gt=0)] = 0.25
+    memory_fraction: Annotated[Fraction, Field(gt=0)] = 0.1
     """Share of the free memory (of the container, if less) that one split may take."""
     cache_dir: str | None = None
-    """Local folder of the disk cache; null: `input_cache` in the root."""
+    """Local folder of the examples on disk; null: `input_cache` in the root."""
     shuffle_buffer: Literal["auto"] | NonNegative = "auto"
-    """Examples; 0 does not shuffle, auto is 100,000. Files also change order; examples in memory are shuffled
-    completely."""
+    """Examples that are shuffled together (docs/input.md); 0 does not shuffle, auto is 100,000."""
     readers: Literal["auto"] | Count = "auto"
     """Files read at the same time."""
     service: ServiceConfig | None = None

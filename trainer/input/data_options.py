@@ -3,13 +3,13 @@
 import tensorflow as tf
 
 
-def data_options(*, memory_budget: int | None = None, tuned: bool = True, early: bool = True) -> tf.data.Options:
+def data_options(*, memory_budget: int | None = None, tuned: bool = True) -> tf.data.Options:
     """Returns the options.
 
     Args:
         memory_budget: The bytes that autotuned prefetching may take; None leaves the default of tf.data.
-        tuned: Whether tf.data autotunes parallelism while it runs; otherwise AUTOTUNE means all cores.
-        early: Whether the first elements are computed before they are requested.
+        tuned: Whether tf.data autotunes parallelism while it runs, and computes the first elements before they are
+            requested; otherwise AUTOTUNE means all cores.
     """
     options = tf.data.Options()
     # A seed guarantees the order of rows, and evaluation is joined with row ids.
@@ -25,8 +25,8 @@ def data_options(*, memory_budget: int | None = None, tuned: bool = True, early:
     # the beginning of each.
     options.experimental_optimization.apply_default_optimizations = False
     # The first batch is prepared while the model is still being traced. A pipeline that is read once needs no early
-    # start, because it is read immediately.
-    options.experimental_warm_start = early
+    # start, because it is read immediately, and for rows in memory it would copy all of them.
+    options.experimental_warm_start = tuned
     # Each worker takes its share of every batch; sharding by file would leave workers with unequal numbers of rows.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     return options

@@ -238,7 +238,7 @@ def windows_on_disk(kept: RowFile, places: Places, order: BatchOrder) -> Windows
         }
 
     return lambda epoch, skip_batches: places.windows(order, epoch, skip_batches).map(
-        read, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+        read, num_parallel_calls=_CALLS, deterministic=True
     )
 
 

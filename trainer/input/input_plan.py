@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fullpass.base.processes import usable_cores
 from fullpass.trainer.config import InputConfig
-from fullpass.trainer.input.memory import available_memory
+from fullpass.trainer.input.memory import available_memory, machine_memory
 from fullpass.trainer.input.service.client import DataService, find_service
 
 MAX_READERS = 16
@@ -41,7 +41,8 @@ def plan_reading(config: InputConfig, files: Sequence[str]) -> ReadingPlan:
     """Returns how a split is read under the section `input:`."""
     allowed = int(available_memory() * config.memory_fraction)
     limits = {"none": 0, "disk": 0, "memory": sys.maxsize, "auto": allowed}
-    window = max(_SMALLEST_WINDOW, min(_LARGEST_WINDOW, allowed // 8))
+    # All memory counts, free or not, because windows determine the order of the rows.
+    window = max(_SMALLEST_WINDOW, min(_LARGEST_WINDOW, int(machine_memory() * config.memory_fraction) // 8))
     folder = Path(config.cache_dir or tempfile.gettempdir()) if config.cache in ("auto", "disk") else None
     readers = min(len(files), MAX_READERS, usable_cores()) if config.readers == "auto" else config.readers
     return ReadingPlan(readers, limits[config.cache], folder, window, find_service(config.service))

@@ -90,7 +90,7 @@ class Split:
         """Returns an endless sequence of batches, (features, label, weight)."""
         widths = self.counts.widths if order.fixed else {}
         finish = partial(to_batch, class_weights=tuple(class_weights), widths=widths)
-        budget, tuned = _WINDOWS * self.window_bytes, self.in_memory is None
+        budget, tuned = _WINDOWS * self.window_bytes, self.in_memory is None and self.on_disk is None
         return batches_of(self._windows(order), self.layout, finish, order, memory_budget=budget, tuned=tuned)
 
     def sample(self, rows: int, seed: int = 0) -> tuple[Block, tf.Tensor, tf.Tensor]:
@@ -141,7 +141,7 @@ class Split:
     def _in_order(self) -> tf.data.Dataset:
         """The windows of all rows in order, traced once."""
         windows = self._windows(BatchOrder(batch_size=1))(tf.constant(0, tf.int64), tf.constant(0, tf.int64))
-        return windows.with_options(data_options(tuned=False, early=False))
+        return windows.with_options(data_options(tuned=False))
 
     def _windows(self, order: BatchOrder) -> Windows:
         if self.in_memory is not None:

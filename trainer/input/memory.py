@@ -1,5 +1,6 @@
-"""Measures how much memory this process may still allocate."""
+"""Measures how much memory this process may allocate."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -22,6 +23,12 @@ def available_memory(root: Path = Path("/"), machine: int | None = None) -> int:
     return min([free, *(free for folder in _cgroups(root) for free in _free_in(folder))])
 
 
+def machine_memory(root: Path = Path("/"), machine: int | None = None) -> int:
+    """Returns the bytes of memory of the machine, or of the container if that is less; arguments as above."""
+    total = psutil.virtual_memory().total if machine is None else machine
+    return min([total, *(limit for folder in _cgroups(root) for limit, _ in _limits(folder))])
+
+
 def _cgroups(root: Path) -> list[Path]:
     """Returns the folders of this process's control group and of its parents, each of which may have a limit."""
     top = root / "sys/fs/cgroup"
@@ -33,15 +40,20 @@ def _cgroups(root: Path) -> list[Path]:
 
 
 def _free_in(folder: Path) -> list[int]:
-    found = []
+    return [max(0, limit - used) for limit, used in _limits(folder)]
+
+
+def _limits(folder: Path) -> Iterator[tuple[int, int]]:
+    """Yields the limit of a control group, and the bytes of it that are in use and cannot be reclaimed."""
     for limit, used, reclaimable in _CGROUPS:
         limit_file, used_file = folder / limit, folder / used
         if limit_file.exists() and used_file.exists():
             text = limit_file.read_text().strip()
             if text.isdigit():
-                taken = int(used_file.read_text()) - _statistic(used_file.with_name("memory.stat"), reclaimable)
-                found.append(max(0, int(text) - taken))
-    return found
+                yield (
+                    int(text),
+                    int(used_file.read_text()) - _statistic(used_file.with_name("memory.stat"), reclaimable),
+                )
 
 
 def _statistic(file: Path, name: str) -> int:

@@ -79,4 +79,4 @@ def read_chunks(files: Sequence[str], parse: ChunkParser, readers: int, rows: in
     records = read_records(tf.data.Dataset.from_tensor_slices(list(files)), readers, rows or parse.block_rows)
     # Prefetches only one chunk, because wide rows take much memory.
     chunks = records.map(parse, num_parallel_calls=min(usable_cores(), _MAX_CALLS), deterministic=True)
-    return chunks.prefetch(1).with_options(data_options(tuned=False, early=False))
+    return chunks.prefetch(1).with_options(data_options(tuned=False))

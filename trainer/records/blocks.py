@@ -305,28 +305,35 @@ def _lengths_of(key: str) -> str:
 
 
 def pack_bytes(layout: Layout, rows: Mapping[str, np.ndarray]) -> bytes:
-    """Encodes packed rows as the content of a block file."""
-    tensors = [part for key in layout.parts() for part in _stored(rows[key])]
+    """Encodes packed rows as the content of a file."""
+    tensors = tensor_bytes(layout, rows)
     return np.array([len(tensor) for tensor in tensors], np.int64).tobytes() + b"".join(tensors)
 
 
-def unpack_arrays(layout: Layout, blocks: Sequence[bytes]) -> dict[str, np.ndarray]:
-    """Returns all rows of the contents of one or more blocks."""
-    parts = layout.parts()
-    count = sum(2 if dtype == tf.string else 1 for dtype, _ in parts.values())
-    stored: list[list[np.ndarray]] = [[] for _ in range(count)]
-    for content in blocks:
-        view, first = np.frombuffer(content, np.uint8), 8 * count
-        for tensor, size in zip(stored, view[:first].view(np.int64).tolist(), strict=True):
-            tensor.append(view[first : first + size])
-            first += size
-    tensors = map(np.concatenate, stored)
-    packed = {}
-    for key, (dtype, shape) in parts.items():
-        flat = next(tensors)
-        flat = _text(flat, next(tensors)) if dtype == tf.string else flat.view(dtype.as_numpy_dtype)
+def unpack_bytes(layout: Layout, content: bytes) -> dict[str, np.ndarray]:
+    """Decodes the rows of the content of a file."""
+    view, at = np.frombuffer(content, np.uint8), 8 * _tensors(layout)
+    ends = at + np.cumsum(view[:at].view(np.int64))
+    return rows_of_bytes(layout, np.split(view, [at, *ends])[1:-1])
+
+
+def tensor_bytes(layout: Layout, rows: Mapping[str, np.ndarray]) -> list[bytes]:
+    """Returns the bytes of all tensors of packed rows; those of more rows are those of some rows, joined."""
+    return [part for key in layout.parts() for part in _stored(rows[key])]
+
+
+def rows_of_bytes(layout: Layout, tensors: Iterable[np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns packed rows of the bytes of all tensors, each uint8 [n]."""
+    parts, packed = iter(tensors), {}
+    for key, (dtype, shape) in layout.parts().items():
+        flat = next(parts)
+        flat = _text(flat, next(parts)) if dtype == tf.string else flat.view(dtype.as_numpy_dtype)
         packed[key] = flat.reshape(-1, *shape)
     return packed
+
+
+def _tensors(layout: Layout) -> int:
+    return sum(2 if dtype == tf.string else 1 for dtype, _ in layout.parts().values())
 
 
 def _stored(value: np.ndarray) -> list[bytes]:

@@ -236,9 +236,10 @@ def test_both_ways_give_the_same_batches(in_memory, streamed):
 
 
 def test_nothing_tunes_how_rows_in_memory_are_read(in_memory, streamed):
-    """Autotuning could delay the end of a training by seconds."""
-    tuned = [way(batch_size=64).options().autotune.enabled for way in (in_memory, streamed)]
-    assert tuned == [False, True]
+    """Autotuning could delay the end of a training by seconds, and a warm start copies all rows in memory."""
+    options = [way(batch_size=64).options() for way in (in_memory, streamed)]
+    assert [each.autotune.enabled for each in options] == [False, True]
+    assert [each.experimental_warm_start for each in options] == [False, True]
 
 
 def test_ragged_rows_are_padded_with_0(binary, in_memory):

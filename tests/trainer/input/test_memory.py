@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from fullpass.trainer.input.memory import available_memory
+from fullpass.trainer.input.memory import available_memory, machine_memory
 
 
 def container(root: Path, limit: str, used: int, group: str = "", reclaimable: int = 0) -> Path:
@@ -35,6 +35,11 @@ def test_the_limit_of_a_group_further_out_holds(tmp_path):
     (tmp_path / "sys/fs/cgroup/outer/memory.max").write_text("500\n")
     (tmp_path / "sys/fs/cgroup/outer/memory.current").write_text("450\n")
     assert available_memory(tmp_path, 2048) == 50
+
+
+def test_all_memory_counts_whatever_is_in_use(tmp_path):
+    assert machine_memory(tmp_path, 2048) == 2048
+    assert machine_memory(container(tmp_path, "1000", 400), 2048) == 1000
 
 
 def test_this_machine_has_some():

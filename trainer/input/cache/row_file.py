@@ -10,13 +10,13 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Mapping
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import numpy as np
 
 from fullpass.base.errors import UserError
-from fullpass.trainer.records.blocks import Layout, gather_arrays, pack_bytes, row_key, unpack_arrays
+from fullpass.trainer.records.blocks import Layout, gather_arrays, row_key, rows_of_bytes, tensor_bytes
 
 _SPARED = 1 << 30
 """Bytes that the file leaves free on its disk."""
@@ -44,6 +44,7 @@ class RowFile:
         self._rest = {key: value.numpy() for key, value in layout.zeros(0).items()}
         self._counted = row_key(self._rest)
         self._starts = [0]
+        self._sizes: list[list[int]] = []
         try:
             folder.mkdir(parents=True, exist_ok=True)
             # Unbuffered, so that a full disk is found by the write that fills it.
@@ -83,16 +84,32 @@ class RowFile:
         Raises:
             UserError: The disk fails.
         """
-        contents = [self._content(block) for block in blocks.tolist()]
-        return gather_arrays(unpack_arrays(self.layout, contents), order)
+        sizes = np.array([self._sizes[block] for block in blocks.tolist()], np.int64)
+        tensors = [np.empty(size, np.uint8) for size in sizes.sum(axis=0)]
+        ends = np.cumsum(sizes, axis=0)
+        for block, first, last in zip(blocks.tolist(), (ends - sizes).tolist(), ends.tolist(), strict=True):
+            # One read spreads a block over the tensors, so that nothing is copied.
+            parts = [tensor[a:b].data for tensor, a, b in zip(tensors, first, last, strict=True)]
+            self._read(parts, self._starts[block])
+        return gather_arrays(rows_of_bytes(self.layout, tensors), order)
+
+    def _read(self, parts: list[memoryview], start: int) -> None:
+        try:
+            count = os.preadv(self._file.fileno(), parts, start)
+        except OSError as error:
+            raise UserError(f"the cache of rows in {self._folder} cannot be read: {error.strerror}.") from error
+        if count < sum(map(len, parts)):
+            raise UserError(f"the cache of rows in {self._folder} is shorter than what was written.")
 
     def _write(self, arrays: dict[str, np.ndarray], rows: int) -> None:
         """Writes the first rows as blocks."""
         cuts = [*range(0, rows, self._block_rows), rows]
         blocks = [gather_arrays(arrays, np.arange(first, last)) for first, last in pairwise(cuts)]
-        contents = [pack_bytes(self.layout, block) for block in blocks]
-        content = memoryview(b"".join(contents))
-        self._starts += (self._starts[-1] + np.cumsum([len(one) for one in contents], dtype=np.int64)).tolist()
+        contents = [tensor_bytes(self.layout, block) for block in blocks]
+        self._sizes += [[len(tensor) for tensor in tensors] for tensors in contents]
+        joined = [b"".join(tensors) for tensors in contents]
+        self._starts += [self._starts[-1] + end for end in accumulate(map(len, joined))]
+        content = memoryview(b"".join(joined))
         try:
             if shutil.disk_usage(self._folder).free < _SPARED + len(content):
                 raise CacheFailed(f"the disk of {self._folder} has less than {_SPARED >> 30} GiB left")
@@ -100,16 +117,6 @@ class RowFile:
                 content = content[self._file.write(content) :]
         except OSError as error:
             raise self._failed(error) from error
-
-    def _content(self, block: int) -> bytes:
-        start, size = self._starts[block], self._starts[block + 1] - self._starts[block]
-        try:
-            content = os.pread(self._file.fileno(), size, start)
-        except OSError as error:
-            raise UserError(f"the cache of rows in {self._folder} cannot be read: {error.strerror}.") from error
-        if len(content) < size:
-            raise UserError(f"the cache of rows in {self._folder} is shorter than what was written.")
-        return content
 
     def _failed(self, error: OSError) -> CacheFailed:
         return CacheFailed(f"{self._folder} cannot be written: {error.strerror or error}")

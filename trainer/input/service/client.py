@@ -23,7 +23,7 @@ from fullpass.trainer.config import ADDRESS, ServiceConfig
 from fullpass.trainer.input.data_options import data_options
 from fullpass.trainer.input.parsed_chunks import ChunkParser
 from fullpass.trainer.internals.tf_internals import GET_WORKERS
-from fullpass.trainer.records.blocks import Chunk, Layout, pack_bytes, unpack_arrays
+from fullpass.trainer.records.blocks import Chunk, Layout, pack_bytes, unpack_bytes
 from fullpass.trainer.records.record_files import BLOCK_ROWS, open_records
 
 VARIABLE = "FULLPASS_INPUT_SERVICE"
@@ -309,7 +309,7 @@ class ReorderBuffer:
 
     def _load(self, file: int, index: int) -> Chunk:
         path = self._path(file, index)
-        arrays = unpack_arrays(self._layout, [path.read_bytes()])
+        arrays = unpack_bytes(self._layout, path.read_bytes())
         packed = {key: tf.constant(value, self._layout.parts()[key][0]) for key, value in arrays.items()}
         path.unlink()
         return {**self._waiting.pop((file, index)), "packed": packed}
