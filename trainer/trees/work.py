@@ -16,8 +16,8 @@ USUAL_EPOCHS = 50
 """Epochs that the estimate of the time assumes."""
 AGAIN = 3
 """How many times trees grow again at most."""
-_CHOICES = 1_800
-"""Rounds of the candidates that choices compare, of the usual size."""
+_CHOICES = 3_600
+"""Rounds of the candidates that choices compare, of the usual size, of all folds."""
 _FEWEST = 30
 """Epochs at least of a forest that its work bounds."""
 _SECONDS = 1.3e-9
