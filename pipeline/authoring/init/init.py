@@ -129,6 +129,8 @@ def init(
         taken=[*taken, *(made for line in lines for made in _made_of(line.name, line.value))],
         say=say,
     )
+    taken += [line.name for line in (*lines, *found.features)]
+    forecast = propose_forecast(own, chosen, seconds=search_seconds, taken=taken)
     name = _pipeline_name(data, file)
     draft = Draft(
         name=name,
@@ -136,9 +138,14 @@ def init(
         source=[YamlLine(key, value, profile.found.why.get(key, "")) for key, value in profile.found.settings.items()],
         derive=[*([chosen.derive] if chosen.derive else []), *derived],
         data=_data_lines(own, chosen, of_rows, bad_rows),
-        splits=other_splits(own, has_epoch=any(c.has_trend for c in selection.features)),
+        splits=[
+            *other_splits(own, has_epoch=any(c.has_trend for c in selection.features)),
+            *(forecast.history if forecast else ()),
+        ],
         label=_label_line(chosen, found.features),
-        forecast=propose_forecast(own, chosen),
+        forecast=forecast.label if forecast else None,
+        of_forecast=forecast.features if forecast else (),
+        unread=forecast.derive if forecast else (),
         features=[*(found.replaced.get(line.name, line) for line in lines), *found.features],
         left_out=[*(with_column(line, joined) for line in selection.left_out), *joins.left_out],
         sequences=sequences,

@@ -1,13 +1,18 @@
 """`fullpass init`: proposes a forecast where the rows are a series, one per entity and time step."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
-from fullpass.pipeline.authoring.init.propose_label import ChosenLabel
+from fullpass.pipeline.authoring.init.propose_features import feature_of
+from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, quoted, unique
+from fullpass.pipeline.authoring.init.search.judge import Gain
+from fullpass.pipeline.authoring.init.search.past import gain_of_past
 from fullpass.pipeline.authoring.init.yaml_text import YamlLine
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
@@ -22,19 +27,44 @@ _MOST_KEYS = 6
 _HOUR, _DAY = 3600, 86_400
 _SEASONS = {_HOUR: "24h", _DAY: "7d"}
 """Length of a step, in seconds -> the season that such series usually have."""
+_WINDOWS: Mapping[int, Sequence[str]] = {_HOUR: ("3h", "24h", "7d"), _DAY: ("3d", "7d", "28d")}
+"""Length of a step -> how far back the means of the past reach that are tried."""
 
 
-def propose_forecast(profile: SourceProfile, chosen: ChosenLabel) -> YamlLine | None:
+@dataclass(frozen=True)
+class Forecast:
+    """The lines of a forecast, each a comment of the file.
+
+    Attributes:
+        features: The present value, and what is known of the past.
+        history: The values before; none if they do not pay.
+        derive: Means of these.
+    """
+
+    label: YamlLine
+    features: Sequence[YamlLine] = ()
+    history: Sequence[YamlLine] = ()
+    derive: Sequence[YamlLine] = ()
+
+
+def propose_forecast(
+    profile: SourceProfile, chosen: ChosenLabel, *, seconds: float, taken: Sequence[str]
+) -> Forecast | None:
     """Returns the label as a value one step later; None if the rows are no series with whole hours between its steps.
 
     Only a source that was seen as a whole can be judged, and only a label that is a column.
+
+    Args:
+        seconds: Processor seconds that `init` may try representations for; with 0 it does not look at the past.
+        taken: Names that no feature may have.
     """
     if not profile.sample.whole or chosen.derive is not None:
         return None
     for dated in (column for column in profile.columns if column.dates is not None):
         moments = _moments(profile, dated)
         for names in _keys(profile, chosen):
-            step = _step(_codes(profile, names), moments)
+            codes = _codes(profile, names)
+            step = _step(codes, moments)
             if step is None:
                 continue
             ahead = f"{step // _DAY}d" if step % _DAY == 0 else f"{step // _HOUR}h"
@@ -43,8 +73,28 @@ def propose_forecast(profile: SourceProfile, chosen: ChosenLabel) -> YamlLine | 
             forecast |= {"format": dated.dates.format} if dated.dates and dated.dates.format != "iso" else {}
             per = " and ".join((*names, ahead))
             why = f"instead, a forecast: one row per {per}; with the split by time (docs/forecasts.md)"
-            return YamlLine("label", {**chosen.guess.settings, "forecast": forecast}, why)
+            label = YamlLine("label", {**chosen.guess.settings, "forecast": forecast}, why)
+            if chosen.guess.task != "regression" or chosen.column.kind != "number" or chosen.column.like is not None:
+                return Forecast(label)
+            present = replace(feature_of(chosen.column, None), why="with the forecast: the present value")
+            windows = _WINDOWS.get(step, ()) if seconds > 0 else ()
+            values = pd.to_numeric(profile.sample.seen_columns[chosen.column.name].to_pandas(), errors="coerce")
+            gain = gain_of_past(codes, moments, values.to_numpy(float), step, windows) if windows else None
+            return Forecast(label, [present]) if gain is None else _with_past(label, present, windows, gain, taken)
     return None
+
+
+def _with_past(
+    label: YamlLine, present: YamlLine, windows: Sequence[str], gain: Gain, taken: Sequence[str]
+) -> Forecast:
+    own = {key: name for key, name in label.value["forecast"].items() if key in ("entity", "at", "format")}
+    history = {"past": {**own, "columns": [present.name], "within": windows[-1]}}
+    names = [unique(f"{present.name}_{window}", taken) for window in windows]
+    of_past = quoted(f"past.{present.name}")
+    derive = [YamlLine(name, f'past_mean({of_past}, "{w}")') for name, w in zip(names, windows, strict=True)]
+    why = f"one of {len(names)} means of the past: {gain.text}"
+    features = [YamlLine(name, {"type": "number", "missing": "mean"}, why) for name in names]
+    return Forecast(label, [present, *features], [YamlLine("history", history, "with the forecast")], derive)
 
 
 def _keys(profile: SourceProfile, chosen: ChosenLabel) -> Iterator[tuple[str, ...]]:

@@ -44,7 +44,7 @@ _WHY_COMPUTED = {
 _MOST_FILES = 20
 """Files beside the data whose columns are looked at."""
 _TO_PREDICT = re.compile(r"test|predict|scor|unlabel|holdout|unseen|new", re.IGNORECASE)
-_PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_PLAIN_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ class Draft:
         left_out: Omitted columns, with the feature that each could be, or None.
         unread: Derived columns of omitted features.
         forecast: The label as a later value, as a comment.
+        of_forecast: Its features, as comments.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Draft:
     joins: Sequence[YamlLine] = ()
     unread: Sequence[YamlLine] = ()
     forecast: YamlLine | None = None
+    of_forecast: Sequence[YamlLine] = ()
 
 
 def yaml_of(draft: Draft) -> str:
@@ -100,6 +102,7 @@ def _lines(draft: Draft) -> Iterator[str]:
     yield ""
     yield "features:"
     yield from _block(draft.features, "  ")
+    yield from _block(draft.of_forecast, "  ", mark="# ")
     if draft.left_out:
         yield ""
         yield "  ## Left out:"

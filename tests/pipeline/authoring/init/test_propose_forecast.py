@@ -1,10 +1,13 @@
 """A forecast is proposed for series alone, as a comment that a run accepts once it is used."""
 
+import re
+
 import numpy as np
 import pytest
 
 from fullpass.pipeline.authoring.checks.check import check
 from fullpass.pipeline.authoring.init.init import init
+from fullpass.pipeline.authoring.init.search.past import gain_of_past
 from fullpass.pipeline.authoring.loading.load import load
 from tests.pipeline.authoring.tables import write_csv
 
@@ -19,10 +22,10 @@ def series(shops=4, days=200, step="D", seed=3):
     return {name: np.array(values)[order] for name, values in {**columns, "sales": sales.round(2)}.items()}
 
 
-def drafted(folder, columns, label="sales"):
+def drafted(folder, columns, label="sales", seconds=0.0):
     write_csv(folder / "data.csv", columns)
     (folder / "p.yaml").unlink(missing_ok=True)
-    return init(str(folder / "data.csv"), output=str(folder / "p.yaml"), label=label, search_seconds=0)
+    return init(str(folder / "data.csv"), output=str(folder / "p.yaml"), label=label, search_seconds=seconds)
 
 
 @pytest.mark.parametrize(("step", "says"), [("D", '"1d", season: "7d"'), ("h", '"1h", season: "24h"')])
@@ -31,13 +34,57 @@ def test_a_series_is_proposed_and_runs_as_a_forecast_once_its_lines_are_used(tmp
     [line] = [one for one in written.text.splitlines() if one.startswith("# label:")]
     assert f"forecast: {{ahead: {says}, entity: shop, at: at}}" in line
     assert any(one.startswith("series: to forecast sales 1") for one in written.summary)
-    used = []
-    for one in written.text.splitlines():
-        is_other = one.startswith("label:") or one.lstrip().startswith("split:")
-        is_meant = one.startswith("# label:") or "# split: {method: time" in one
-        used += [] if is_other else [one.replace("# ", "", 1) if is_meant else one]
-    (tmp_path / "q.yaml").write_text("\n".join(used))
+    (tmp_path / "q.yaml").write_text(used_as_forecast(written.text))
     assert not [problem for problem in check(load(tmp_path / "q.yaml")) if problem.severity == "error"]
+
+
+def used_as_forecast(text):
+    """Returns the text with the lines of the forecast used, and those that they replace left out."""
+    lines = []
+    for one in text.splitlines():
+        is_other = one.startswith("label:") or one.lstrip().startswith("split:")
+        meant = ("# label:", "# split: {method: time", "# history:", "# derive:", "# sales")
+        is_meant = one.lstrip().startswith(meant)
+        lines += [] if is_other else [one.replace("# ", "", 1) if is_meant else one]
+    return "\n".join(lines)
+
+
+def test_means_of_the_past_are_proposed_where_they_tell_more_than_the_present_value(tmp_path):
+    """The sales of an hour are a level that wanders slowly, plus noise: means of hours tell the level, one does not."""
+    random = np.random.default_rng(8)
+    columns = series(step="h", days=1200)
+    order = np.lexsort((columns["at"], columns["shop"]))
+    level = np.cumsum(random.normal(0, 1, (4, 1200)), axis=1).ravel()
+    columns["sales"] = columns["sales"].astype(float)
+    columns["sales"][order] = (100 + level + random.normal(0, 6, 4800)).round(2)
+    written = drafted(tmp_path, columns, seconds=5.0)
+    assert """# sales_3h: 'past_mean(past.sales, "3h")'""" in written.text
+    assert re.search(r"one of 3 means of the past: \+0\.\d+ ± 0\.\d+ explained variance in five folds", written.text)
+    (tmp_path / "q.yaml").write_text(used_as_forecast(written.text))
+    loaded = load(tmp_path / "q.yaml")
+    assert {"sales", "sales_3h", "sales_24h", "sales_7d"} <= set(loaded.config.features)
+    assert loaded.config.data.history["past"].columns == ("sales",)
+    assert not [problem for problem in check(loaded) if problem.severity == "error"]
+
+
+def test_a_past_that_tells_nothing_is_not_proposed(tmp_path):
+    text = drafted(tmp_path, series(step="h", days=1200), seconds=5.0).text
+    assert "  # sales: number" in text and "past" not in text.replace("present", "")
+
+
+def test_means_are_of_earlier_rows_alone():
+    """Each value is the sum of the three before it: their mean tells it, a value of its own time would not be known."""
+    random = np.random.default_rng(9)
+    values = random.normal(size=3_000)
+    for row in range(3, 3_000):
+        values[row] = 0.55 * values[row - 3 : row].mean() * 3**0.5 + random.normal()
+    moments = np.arange(3_000) * 3600.0
+    shuffled = random.permutation(3_000)
+    gain = gain_of_past(np.zeros(3_000, int), moments[shuffled], values[shuffled], 3600, ["3h"])
+    assert gain is not None and 0.02 < gain.mean < 0.4
+    noise = random.normal(size=3_000)
+    assert gain_of_past(np.zeros(3_000, int), moments, noise, 3600, ["3h", "24h"]) is None
+    assert gain_of_past(np.zeros(100, int), moments[:100], values[:100], 3600, ["3h"]) is None
 
 
 def test_two_columns_may_tell_the_entities_apart(tmp_path):
