@@ -32,7 +32,7 @@ _WINDOWS: Mapping[int, Sequence[str]] = {_HOUR: ("3h", "24h", "7d"), _DAY: ("3d"
 
 
 @dataclass(frozen=True)
-class Forecast:
+class ProposedForecast:
     """The lines of a forecast, each a comment of the file.
 
     Attributes:
@@ -49,7 +49,7 @@ class Forecast:
 
 def propose_forecast(
     profile: SourceProfile, chosen: ChosenLabel, *, seconds: float, taken: Sequence[str]
-) -> Forecast | None:
+) -> ProposedForecast | None:
     """Returns the label as a value one step later; None if the rows are no series with whole hours between its steps.
 
     Only a source that was seen as a whole can be judged, and only a label that is a column.
@@ -75,18 +75,20 @@ def propose_forecast(
             why = f"instead, a forecast: one row per {per}; with the split by time (docs/forecasts.md)"
             label = YamlLine("label", {**chosen.guess.settings, "forecast": forecast}, why)
             if chosen.guess.task != "regression" or chosen.column.kind != "number" or chosen.column.like is not None:
-                return Forecast(label)
+                return ProposedForecast(label)
             present = replace(feature_of(chosen.column, None), why="with the forecast: the present value")
             windows = _WINDOWS.get(step, ()) if seconds > 0 else ()
             values = pd.to_numeric(profile.sample.seen_columns[chosen.column.name].to_pandas(), errors="coerce")
             gain = gain_of_past(codes, moments, values.to_numpy(float), step, windows) if windows else None
-            return Forecast(label, [present]) if gain is None else _with_past(label, present, windows, gain, taken)
+            return (
+                ProposedForecast(label, [present]) if gain is None else _with_past(label, present, windows, gain, taken)
+            )
     return None
 
 
 def _with_past(
     label: YamlLine, present: YamlLine, windows: Sequence[str], gain: Gain, taken: Sequence[str]
-) -> Forecast:
+) -> ProposedForecast:
     own = {key: name for key, name in label.value["forecast"].items() if key in ("entity", "at", "format")}
     history = {"past": {**own, "columns": [present.name], "within": windows[-1]}}
     names = [unique(f"{present.name}_{window}", taken) for window in windows]
@@ -94,7 +96,7 @@ def _with_past(
     derive = [YamlLine(name, f'past_mean({of_past}, "{w}")') for name, w in zip(names, windows, strict=True)]
     why = f"one of {len(names)} means of the past: {gain.text}"
     features = [YamlLine(name, {"type": "number", "missing": "mean"}, why) for name in names]
-    return Forecast(label, [present, *features], [YamlLine("history", history, "with the forecast")], derive)
+    return ProposedForecast(label, [present, *features], [YamlLine("history", history, "with the forecast")], derive)
 
 
 def _keys(profile: SourceProfile, chosen: ChosenLabel) -> Iterator[tuple[str, ...]]:
