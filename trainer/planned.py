@@ -29,7 +29,7 @@ class Planned:
         model: Its section of the YAML; None for a linear model, which is fitted exactly.
         about: About how many processor seconds it takes.
         most: The most that it takes.
-        most_epochs: The epochs after which it has taken them; 0 for a linear model.
+        most_epochs: The epochs, given or bounded, after which it has taken them; 0 for a linear model.
     """
 
     kind: str
@@ -49,8 +49,11 @@ def plan_models(data: TrainingData, spec: TrainingSpec, work: Work) -> list[Plan
     outputs = len(logit_names(spec.preprocessing.label.task, data.statistics.names, spec.config.training.loss))
     rows, network = data.train.counts.weighted_rows, auto_network(data.train.counts.weighted_rows)
     epoch = epoch_seconds(inputs, network, outputs=outputs, rows=rows, updates=data.steps_per_epoch)
-    epochs = max(_FEWEST_EPOCHS, int(_NETWORK_SECONDS / epoch))
-    trees = Planned("trees", Trees(kind="trees"), *work.seconds_expected, work.bounded_epochs)
+    training = spec.config.training
+    grown = epochs = training.goes_on_to
+    if training.epochs == "auto":
+        grown, epochs = min(grown, work.bounded_epochs), min(epochs, max(_FEWEST_EPOCHS, int(_NETWORK_SECONDS / epoch)))
+    trees = Planned("trees", Trees(kind="trees"), *work.seconds_expected(grown), grown)
     found = [] if work.too_long else [trees]
     found.append(Planned(network.kind, network, epoch * min(_USUAL_EPOCHS, epochs), epoch * epochs, epochs))
     linear = linear_seconds(inputs, outputs)

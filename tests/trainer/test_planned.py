@@ -1,12 +1,14 @@
 """What `model: auto` plans to try: times by count, and the epochs that they bound."""
 
+from dataclasses import replace
+
 import pytest
 
 from fullpass.trainer import planned
 from fullpass.trainer.config import TrainingConfig, WideDeep
 from fullpass.trainer.models.model_inputs import model_inputs, transformed_outputs
 from fullpass.trainer.models.network_work import epoch_seconds
-from fullpass.trainer.planned import Planned, plan_words
+from fullpass.trainer.planned import Planned, plan_models, plan_words
 from fullpass.trainer.train import RunOptions, train
 from fullpass.trainer.trees.work import BUDGET, Work, seconds_of_work
 
@@ -26,7 +28,7 @@ def test_the_work_of_trees_bounds_the_first_forest_by_a_minute_but_leaves_300_ro
     assert few.bounded_epochs == few.most_epochs(31) == 645
     assert int(BUDGET / many.of(31, 10)) == 14
     assert many.bounded_epochs == 30
-    about, most = many.seconds_expected
+    about, most = many.seconds_expected(many.bounded_epochs)
     assert most == pytest.approx(seconds_of_work(BUDGET + many.of(31, 300))) and about < most
 
 
@@ -56,6 +58,21 @@ def test_a_network_of_auto_ends_with_the_epochs_that_its_work_allows(planted, mo
     assert said[0][:3] == (0, None, "") and said[0][3].startswith("tries trees, wide_deep and linear in about ")
     assert [note for *_, unit, note in said if unit == "updates"][-1] == "epoch 3 of at most 3"
     assert set(found.compared) == {"trees", "wide_deep", "linear"}
+
+
+@pytest.mark.integration
+def test_epochs_of_the_yaml_take_as_long_as_they_take(planted):
+    """A network of few rows may make 300 epochs, of which the estimate assumes 30; here it makes 4 or 40."""
+    data, spec, _ = planted("binary").of("x", "kind").loaded(model="auto")
+    work = Work(1_000, 2, 1)
+    by_epochs = {}
+    for epochs in ("auto", 4, 40):
+        config = spec.config.model_copy(update={"training": TrainingConfig(epochs=epochs)})
+        by_epochs[epochs] = plan_models(data, replace(spec, config=config), work)[1]
+    assert [one.most_epochs for one in by_epochs.values()] == [300, 4, 40]
+    epoch = by_epochs[4].most / 4
+    assert by_epochs["auto"].most == pytest.approx(300 * epoch) and by_epochs["auto"].about == pytest.approx(30 * epoch)
+    assert by_epochs[40].about == pytest.approx(30 * epoch) and by_epochs[4].about == pytest.approx(4 * epoch)
 
 
 @pytest.mark.parametrize(

@@ -73,11 +73,10 @@ class Work:
         """Returns the work of a first forest with all that follows it, given the work of the first one."""
         return max(first, min(self.budget, (2 + AGAIN) * first))
 
-    @property
-    def seconds_expected(self) -> tuple[float, float]:
-        """About how many processor seconds all growth takes, and at most, within `bounded_epochs`."""
-        usual = self.of(USUAL_LEAVES, ROUNDS * min(USUAL_EPOCHS, self.bounded_epochs))
-        longest = self.of(USUAL_LEAVES, ROUNDS * self.bounded_epochs)
+    def seconds_expected(self, epochs: int) -> tuple[float, float]:
+        """Returns about how many processor seconds all growth takes, and at most, with so many epochs at most."""
+        usual = self.of(USUAL_LEAVES, ROUNDS * min(USUAL_EPOCHS, epochs))
+        longest = self.of(USUAL_LEAVES, ROUNDS * epochs)
         choices = min(self.budget / 4, self.of(USUAL_LEAVES, _CHOICES))
         return seconds_of_work(choices + self.whole(usual)), seconds_of_work(self.budget + longest)
 
