@@ -77,12 +77,11 @@ def propose_forecast(
             if chosen.guess.task != "regression" or chosen.column.kind != "number" or chosen.column.like is not None:
                 return ProposedForecast(label)
             present = replace(feature_of(chosen.column, None), why="with the forecast: the present value")
-            windows = _WINDOWS.get(step, ()) if seconds > 0 else ()
+            is_named = "`" not in present.name and present.name.isprintable()  # else no expression can read it
+            windows = _WINDOWS.get(step, ()) if seconds > 0 and is_named else ()
             values = pd.to_numeric(profile.sample.seen_columns[chosen.column.name].to_pandas(), errors="coerce")
             gain = gain_of_past(codes, moments, values.to_numpy(float), step, windows) if windows else None
-            return (
-                ProposedForecast(label, [present]) if gain is None else _with_past(label, present, windows, gain, taken)
-            )
+            return _with_past(label, present, windows, gain, taken) if gain else ProposedForecast(label, [present])
     return None
 
 

@@ -67,6 +67,18 @@ def test_means_of_the_past_are_proposed_where_they_tell_more_than_the_present_va
     assert not [problem for problem in check(loaded) if problem.severity == "error"]
 
 
+@pytest.mark.parametrize(("name", "written"), [("net sales", True), ("sa`les", False)])
+def test_the_past_of_a_label_that_no_expression_can_name_is_not_proposed(tmp_path, name, written):
+    random = np.random.default_rng(8)
+    columns = series(step="h", days=1200)
+    order = np.lexsort((columns["at"], columns["shop"]))
+    sales = np.empty(4800)
+    sales[order] = np.cumsum(random.normal(0, 1, 4800)) + random.normal(0, 6, 4800)
+    columns = {**{key: columns[key] for key in ("shop", "at")}, name: sales.round(2)}
+    text = drafted(tmp_path, columns, label=name, seconds=5.0).text
+    assert ("past_mean(`past.net sales`" in text) == written
+
+
 def test_a_past_that_tells_nothing_is_not_proposed(tmp_path):
     text = drafted(tmp_path, series(step="h", days=1200), seconds=5.0).text
     assert "  # sales: number" in text and "past" not in text.replace("present", "")
