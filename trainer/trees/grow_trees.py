@@ -186,8 +186,8 @@ def grow_trees(
         left = work.budget - choice.spent - first_work
         own_validation = data.validation is not data.evaluation
         again_pays = (own_validation or folds is not None) and len(train.weight) <= _AGAIN_ROWS
-        kept = [best]
-        if again_pays and 2 * first_work <= left:
+        kept, both_fit = [best], 2 * fitted.best_epoch <= work.most_epochs(leaves)
+        if again_pays and both_fit and 2 * first_work <= left:
             random = rounds_of({**choice.chosen, "extra_trees": True})
             of_random = random.run(epochs, report, ignore, stops)
             left -= work.of(leaves, ROUNDS * of_random.epochs)

@@ -11,7 +11,7 @@ USUAL_LEAVES = 31
 BUDGET = 6e10
 """The most work of all that may be left out (choices, random thresholds, growing again): about a minute."""
 MOST_LEAVES = 100_000
-"""Leaves of a forest to aim at, and half of the most: a prediction looks through all of them."""
+"""Leaves of a forest to aim at, and half of the most, also of a mean of two: a prediction looks through all of them."""
 USUAL_EPOCHS = 50
 """Epochs that the estimate of the time assumes."""
 AGAIN = 3

@@ -33,7 +33,7 @@ from fullpass.trainer.fit.warm_start import find_base, read_base
 from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.run_fn import run_fn
 from fullpass.trainer.train import Trained, final, train
-from fullpass.trainer.trees import rounds, tree_rows
+from fullpass.trainer.trees import grow_trees, rounds, tree_rows, work
 from fullpass.trainer.trees.folds import FOLDS
 from fullpass.trainer.trees.growth import NumbersChoice
 from fullpass.trainer.trees.rounds import Judge, Rounds, booster_parameters
@@ -67,6 +67,23 @@ def test_trees_grow_again_on_validation_rows_with_the_corrections_of_the_first(b
     raw = [2 * (sampled.logits(one.network)[:, 0] - 0.25) for one in (first, last)]
     losses = [np.log1p(np.exp(np.where(sampled.labels > 0, -z, z))).mean() for z in raw]
     assert losses[1] < 0.98 * losses[0], losses
+
+
+@pytest.mark.parametrize(("most", "tried"), [(100_000, True), (300, False)])
+def test_random_thresholds_are_not_tried_where_two_forests_have_too_many_leaves(binary, monkeypatch, most, tried):
+    """Thirty trees of up to 31 leaves have more than half of 600."""
+    made = []
+
+    class Recorded(Rounds):
+        def __init__(self, settings, *args):
+            made.append(settings[0])
+            super().__init__(settings, *args)
+
+    monkeypatch.setattr(grow_trees, "Rounds", Recorded)
+    monkeypatch.setattr(work, "MOST_LEAVES", most)
+    data, spec, strategy = binary.loaded(model="trees", training={"epochs": 3, "early_stopping": None})
+    train(replace(data, validation=replace(data.evaluation)), spec, strategy)
+    assert any("extra_trees" in settings for settings in made) == tried
 
 
 SECTIONS = {"model": "trees", "training": {"epochs": 20}}
