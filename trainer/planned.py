@@ -40,7 +40,9 @@ class Planned:
 
 
 def plan_models(data: TrainingData, spec: TrainingSpec, work: Work) -> list[Planned]:
-    """Returns the models in the order in which they are tried; trees are left out if they take too long.
+    """Returns the models in the order in which they are tried.
+
+    Trees are left out if they take too long, a linear model if it has too many weights or its loss is not exact.
 
     Args:
         work: What the growth of trees costs.
@@ -56,8 +58,8 @@ def plan_models(data: TrainingData, spec: TrainingSpec, work: Work) -> list[Plan
     trees = Planned("trees", Trees(kind="trees"), *work.seconds_expected(grown), grown)
     found = [] if work.too_long else [trees]
     found.append(Planned(network.kind, network, epoch * min(_USUAL_EPOCHS, epochs), epoch * epochs, epochs))
-    linear = linear_seconds(inputs, outputs)
-    return [*found, Planned("linear", None, linear, linear)]
+    linear = linear_seconds(inputs, outputs) if training.loss.linear else 0.0
+    return [*found, Planned("linear", None, linear, linear)] if linear else found
 
 
 def plan_words(plan: Sequence[Planned]) -> str:
@@ -68,5 +70,6 @@ def plan_words(plan: Sequence[Planned]) -> str:
         'tries trees and linear in about 10 s of processor, at most 90 s'
     """
     *others, last = (one.kind for one in plan)
+    kinds = f"{', '.join(others)} and {last}" if others else last
     about, most = sum(one.about for one in plan), sum(one.most for one in plan)
-    return f"tries {', '.join(others)} and {last} in about {about:.0f} s of processor, at most {most:.0f} s"
+    return f"tries {kinds} in about {about:.0f} s of processor, at most {most:.0f} s"

@@ -20,6 +20,7 @@ def test_the_plan_says_the_sum_of_its_models():
         Planned("linear", None, 0.4, 0.4),
     ]
     assert plan_words(plan) == "tries trees, wide_deep and linear in about 12 s of processor, at most 150 s"
+    assert plan_words(plan[1:2]) == "tries wide_deep in about 2 s of processor, at most 60 s"
 
 
 def test_the_work_of_trees_bounds_the_first_forest_by_a_minute_but_leaves_300_rounds():
@@ -87,3 +88,12 @@ def test_epochs_of_the_yaml_take_as_long_as_they_take(planted):
 )
 def test_counted_work_bounds_epochs_that_are_not_given(options, epochs, expected):
     assert options.epochs(TrainingConfig(epochs=epochs)) == expected
+
+
+@pytest.mark.integration
+def test_a_loss_without_a_linear_model_plans_none(planted):
+    data, spec, _ = planted("regression").of("x", "kind").loaded(model="auto")
+    for loss, linear in (("auto", True), ("absolute", False)):
+        config = spec.config.model_copy(update={"training": TrainingConfig(loss=loss)})
+        plan = plan_models(data, replace(spec, config=config), Work(1_000, 2, 1))
+        assert ("linear" in [one.kind for one in plan]) == linear
