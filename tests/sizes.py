@@ -42,7 +42,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
         ("preprocessing/analysis/", "components/transform/", "components/accumulate", "components/read_records"),
     ),
     "records, input, data service": (1_690, ("trainer/records/", "trainer/input/")),
-    "networks, loop": (3_582, ("trainer/",)),
+    "networks, loop": (3_583, ("trainer/",)),
     "trees, linear, insight": (1_596, ("trainer/trees/", "trainer/linear/", "trainer/insight/")),
     "tuning": (330, ("trainer/tuning/", "components/tuning/")),
     "export": (460, ("trainer/export/",)),
