@@ -28,11 +28,11 @@ from fullpass.components.ingest.read_rate import ReadRate
 from fullpass.components.ingest.read_tasks import ReadTask, check_tasks, spread
 from fullpass.components.ingest.readers.read_source import columns_of, columns_of_file
 from fullpass.components.ingest.readers.readable import EmptyFileError
-from fullpass.components.ingest.readers.row_hash import hashes
+from fullpass.components.ingest.readers.row_hash import equality_hashes
 from fullpass.components.ingest.readers.rows import WHOLE, BadRow, Reading, RowBatch
 from fullpass.components.ingest.splitting.assign import GAP, NO_SPLIT, columns_of_split
 from fullpass.components.ingest.splitting.hash_runs import HashRun, RunWriter, check_overlaps, count_overlaps
-from fullpass.components.ingest.writing.encode import encode_features, examples, examples_as_bytes
+from fullpass.components.ingest.writing.encode import encode_features, examples
 from fullpass.components.ingest.writing.manifest import (
     MANIFEST,
     QUARANTINE,
@@ -195,12 +195,12 @@ def _write_rows(
     row_ids = (ingestion.first_file + index << ROW_BITS) + rows.numbers
     features = encode_features({column.name: arrays[column.name] for column in ingestion.columns})
     encoded = examples(features, encode_features({RAW_ROW_ID: pa.array(row_ids)}))
-    content = hashes(features)
+    content = equality_hashes(features)
     written = Counter[str]()
     for position, split in enumerate(ingestion.splits):
         mine = good & (split_of_row == position)
         if mine.any():
-            writers[split].write(examples_as_bytes(encoded.filter(pa.array(mine))))
+            writers[split].write(encoded.filter(pa.array(mine)))
             runs[split].write(content[mine], row_ids[mine])
             written[split] = int(mine.sum())
     return written

@@ -16,10 +16,10 @@ import pyarrow.parquet
 from fullpass.base.errors import UsageError, UserError
 from fullpass.base.files import pending_file
 from fullpass.base.json_text import to_json_text
-from fullpass.components.ingest.writing.encode import encode_rows, examples_as_bytes
+from fullpass.components.ingest.writing.encode import encode_rows
 from fullpass.preprocessing.values.arrow_text import as_mask, is_binary, without_dictionary
 from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of, lists_of_lengths
-from fullpass.trainer.records.frames import frame
+from fullpass.trainer.records.frames import frames
 
 FORMATS = {
     ".csv": "csv",
@@ -125,7 +125,7 @@ def _write_json_lines(file: BinaryIO, tables: Iterator[pa.Table]) -> None:
 def _write_examples(file: BinaryIO, tables: Iterator[pa.Table]) -> None:
     for table in tables:
         columns = {name: _feature(table[name].combine_chunks()) for name in table.column_names}
-        file.writelines(map(frame, examples_as_bytes(encode_rows(columns))))
+        file.write(frames(encode_rows(columns)))
 
 
 def _feature(column: pa.Array) -> pa.Array:

@@ -16,7 +16,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from fullpass.components.ingest.writing.encode import encode_rows, examples_as_bytes
+from fullpass.components.ingest.writing.encode import encode_rows
 from fullpass.components.transform.own_outputs import check_ids, id_sizes
 from fullpass.components.transform.read_examples import parser_of
 from fullpass.preprocessing.analysis.traced_preprocessing import adapter_of
@@ -40,7 +40,7 @@ class TransformedRows:
     """
 
     first_row: int
-    examples: list[bytes]
+    examples: pa.ChunkedArray
     columns: pa.RecordBatch | None
     layout: Layout | None
 
@@ -111,18 +111,18 @@ class ApplyGraph(beam.DoFn):
         return BatchTransformer(tft.TFTransformOutput(graph), adapter, without=later)
 
 
-def examples_of(batch: pa.RecordBatch, single: Collection[str] = ()) -> list[bytes]:
-    """Returns a serialized tf.Example per row.
+def examples_of(batch: pa.RecordBatch, single: Collection[str] = ()) -> pa.ChunkedArray:
+    """Returns a serialized tf.Example per row, binary in chunks of less than 2 GiB.
 
     Args:
         batch: Large lists of float32, int64 or binary.
         single: Names of columns whose lists have one value each; they are flattened, which is faster to encode.
     """
-    encoded: list[bytes] = []
-    for part in cut_batch(batch, rows=batch.num_rows):  # at most 2 GiB are encoded at once
+    encoded = []
+    for part in cut_batch(batch, rows=batch.num_rows):
         columns = dict(zip(part.schema.names, part.columns, strict=True))
-        encoded += examples_as_bytes(encode_rows({n: c.flatten() if n in single else c for n, c in columns.items()}))
-    return encoded
+        encoded.append(encode_rows({n: c.flatten() if n in single else c for n, c in columns.items()}))
+    return pa.chunked_array(encoded, pa.binary())
 
 
 def _with_columns(transformed: pa.RecordBatch, raw: Mapping[str, tf.SparseTensor]) -> pa.RecordBatch:

@@ -133,7 +133,8 @@ class _WriteRows(beam.DoFn):
             self._writer = ChunkWriter(self._folder, self._split, prefix, self._layout)
             self._columns = ColumnWriter(self._pending, prefix)
             self._column_layout = rows.layout
-        self._writer.write(rows.examples)
+        for examples in rows.examples.chunks:
+            self._writer.write(examples)
         if rows.columns is not None:
             self._columns.write(rows.columns)
         yield from ()

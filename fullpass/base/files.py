@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 from urllib.parse import unquote, urlsplit
 
 
@@ -61,19 +61,19 @@ def write_atomically(file: Path, content: str | bytes) -> None:
         pending.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
-def opened(path: str) -> IO[bytes]:
-    """Returns a file opened for reading.
+def opened(path: str, mode: Literal["rb", "wb"] = "rb") -> IO[bytes]:
+    """Returns a file opened for reading or writing.
 
     Raises:
-        OSError: It does not exist or cannot be read.
+        OSError: It does not exist, or cannot be read or written.
     """
     if not is_address(path):
-        return open(path, "rb")
+        return open(path, mode)
     from tfx.dsl.io import fileio
 
-    if not fileio.exists(path):
+    if mode == "rb" and not fileio.exists(path):
         raise FileNotFoundError(path)
-    return fileio.open(path, "rb")
+    return fileio.open(path, mode)
 
 
 def read_bytes(path: str) -> bytes | None:

@@ -6,13 +6,19 @@ Source of the format: tensorflow/core/lib/io/record_writer.h. Nothing here impor
 import gzip
 import struct
 import zlib
-from collections.abc import Iterator
-from typing import IO
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
 
 import google_crc32c
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-_HEAD = 12
-"""Bytes before the content of a record: its length as uint64, and the checksum of the length as uint32 (TFRecord)."""
+from fullpass.preprocessing.values.arrow_text import joined_rows
+
+_HEAD_DTYPE = np.dtype([("length", "<u8"), ("checksum", "<u4")])
+"""What stands before the content of a record: its length, and the checksum of the length."""
+_HEAD = _HEAD_DTYPE.itemsize
 _LONGEST = (1 << 31) - 1
 """Bytes of the longest record: no protocol buffer message is longer."""
 _CHUNK_BYTES = 16 << 20
@@ -63,13 +69,35 @@ def _read(stream: IO[bytes], size: int) -> bytes:
     return b"".join(chunks)
 
 
-def frame(content: bytes) -> bytes:
-    """Returns a record as it stands in a TFRecord file."""
-    size = struct.pack("<Q", len(content))
-    return size + struct.pack("<I", masked_crc(size)) + content + struct.pack("<I", masked_crc(content))
+def frames(records: pa.BinaryArray) -> bytes:
+    """Returns records as the bytes of a TFRecord file; none is null, and all together have less than 2 GiB.
+
+    This takes two thirds of the time of TensorFlow's writer, which is called once per record.
+    """
+    lengths = pc.binary_length(records).to_numpy().astype("<u8")
+    distinct, place = np.unique(lengths, return_inverse=True)
+    heads = np.empty(len(records), _HEAD_DTYPE)
+    heads["length"], heads["checksum"] = lengths, _masked_crcs([length.tobytes() for length in distinct])[place]
+    checksums = _masked_crcs(records.to_numpy(zero_copy_only=False))
+    _, _, data = joined_rows([_as_binary(heads), records, _as_binary(checksums)], "", null="").buffers()
+    return data.to_pybytes() if len(records) else b""
+
+
+def _masked_crcs(contents: Sequence[bytes]) -> np.ndarray:
+    crcs = np.fromiter(map(google_crc32c.value, contents), np.uint64, len(contents))
+    return _masked(crcs).astype("<u4")
+
+
+def _as_binary(values: np.ndarray) -> pa.BinaryArray:
+    kind = pa.binary(values.dtype.itemsize)
+    return pa.FixedSizeBinaryArray.from_buffers(kind, len(values), [None, pa.py_buffer(values)]).cast(pa.binary())
 
 
 def masked_crc(data: bytes) -> int:
     """Returns the CRC-32C of bytes, masked as the format requires (tensorflow/core/lib/hash/crc32c.h)."""
-    crc = google_crc32c.value(data)
+    return _masked(google_crc32c.value(data))
+
+
+def _masked(crc: Any) -> Any:
+    """Returns a checksum masked: an integer, or an array of uint64."""
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

@@ -15,9 +15,11 @@ from typing import IO, Any, cast
 
 import apache_beam as beam
 import numpy as np
-import tensorflow as tf
+import pyarrow as pa
+import pyarrow.compute as pc
 from tfx.dsl.io import fileio
 
+from fullpass.base.files import opened
 from fullpass.components.ingest.writing.shards import (
     FRAME_BYTES,
     ChunkRange,
@@ -26,6 +28,7 @@ from fullpass.components.ingest.writing.shards import (
     cut,
     whole_chunk,
 )
+from fullpass.trainer.records.frames import frames
 
 PENDING = "_pending"
 """Folder of unfinished files inside the artifact; readers of a split ignore it."""
@@ -57,9 +60,9 @@ class ChunkWriter:
         self._folder = f"{folder}/{PENDING}/{split}"
         self._layout = layout
         self._random = np.random.default_rng([layout.seed or 0, *f"{split}/{prefix}".encode()])
-        self._writer: tf.io.TFRecordWriter | None = None
+        self._file: IO[bytes] | None = None
         self._path = ""
-        self._held: list[bytes] = []
+        self._held: list[pa.BinaryArray] = []
         self._held_bytes = 0
         self._rows = self._size = 0
         self._marks: list[int] = []
@@ -67,17 +70,17 @@ class ChunkWriter:
     @property
     def rows(self) -> int:
         """Number of records written so far."""
-        return sum(chunk.rows for chunk in self.chunks) + self._rows + len(self._held)
+        return sum(chunk.rows for chunk in self.chunks) + self._rows + sum(map(len, self._held))
 
-    def write(self, examples: Sequence[bytes]) -> None:
+    def write(self, examples: pa.BinaryArray) -> None:
         """Appends serialized examples."""
-        if not examples:
+        if not len(examples):
             return
         if self._layout.seed is None:
             self._append(examples)
             return
-        self._held += examples
-        self._held_bytes += sum(map(len, examples)) + FRAME_BYTES * len(examples)
+        self._held.append(examples)
+        self._held_bytes += int(_frame_bytes(examples).sum())
         if self._held_bytes >= _SHUFFLED_CHUNK_BYTES:
             self._write_shuffled()
 
@@ -87,7 +90,7 @@ class ChunkWriter:
             self._write_shuffled()
         self._end_chunk()
 
-    def _append(self, examples: Sequence[bytes]) -> None:
+    def _append(self, examples: pa.BinaryArray) -> None:
         """Writes records in order. The end of the first record beyond each multiple of `mark_bytes` becomes a mark."""
         ends = self._write(examples)
         of_mark = ends // self._layout.mark_bytes
@@ -97,34 +100,37 @@ class ChunkWriter:
 
     def _write_shuffled(self) -> None:
         """Writes the buffered records in random order; each record falls into a segment with equal probability."""
-        segments = np.sort(self._random.integers(SEGMENTS, size=len(self._held)))
-        order = self._random.permutation(len(self._held))
-        ends = np.concatenate([[0], self._write([self._held[i] for i in order.tolist()])])
+        held = pa.concat_arrays(self._held)
+        segments = np.sort(self._random.integers(SEGMENTS, size=len(held)))
+        order = self._random.permutation(len(held))
+        ends = np.concatenate([[0], self._write(held.take(pa.array(order)))])
         self._marks = ends[np.searchsorted(segments, np.arange(SEGMENTS), side="right")].tolist()
         self._size = int(ends[-1])
         self._held, self._held_bytes = [], 0
         self._end_chunk()
 
-    def _write(self, examples: Sequence[bytes]) -> np.ndarray:
+    def _write(self, examples: pa.BinaryArray) -> np.ndarray:
         """Writes records, and returns the offset at which each record ends, int64 [records]."""
-        if self._writer is None:
+        if self._file is None:
             fileio.makedirs(self._folder)
             self._path = f"{self._folder}/{self.prefix}-{len(self.chunks):05d}"
-            self._writer = tf.io.TFRecordWriter(self._path)
-        write = self._writer.write
-        for example in examples:
-            write(example)
+            self._file = opened(self._path, "wb")
+        self._file.write(frames(examples))
         self._rows += len(examples)
-        return self._size + np.cumsum(np.fromiter(map(len, examples), np.int64, len(examples)) + FRAME_BYTES)
+        return self._size + np.cumsum(_frame_bytes(examples))
 
     def _end_chunk(self) -> None:
-        if self._writer is None:
+        if self._file is None:
             return
-        self._writer.close()
+        self._file.close()
         if not self._marks or self._marks[-1] != self._size:
             self._marks.append(self._size)
         self.chunks.append(WrittenChunk(self._path, self._rows, tuple(self._marks)))
-        self._writer, self._rows, self._size, self._marks = None, 0, 0, []
+        self._file, self._rows, self._size, self._marks = None, 0, 0, []
+
+
+def _frame_bytes(examples: pa.BinaryArray) -> np.ndarray:
+    return pc.binary_length(examples).to_numpy().astype(np.int64) + FRAME_BYTES
 
 
 class JoinChunks(beam.PTransform):
@@ -205,7 +211,7 @@ def _joined(chunk: str, index: int) -> str:
 
 @contextmanager
 def _open_to_write(path: str, *, compress: bool) -> Iterator[IO[bytes]]:
-    with fileio.open(path, "wb") as raw:
+    with opened(path, "wb") as raw:
         if not compress:
             yield raw
             return
@@ -215,7 +221,7 @@ def _open_to_write(path: str, *, compress: bool) -> Iterator[IO[bytes]]:
 
 
 def _blocks(range_: ChunkRange) -> Iterator[bytes]:
-    with fileio.open(range_.path, "rb") as file:
+    with opened(range_.path) as file:
         file.seek(range_.begin)
         left = range_.end - range_.begin
         while left:

@@ -150,7 +150,7 @@ def test_a_picture_decoded_by_transform_is_the_same_in_its_examples(exported):
     raw = list(record_files.read_records(*prepared.files("raw", "eval")))
     transformer = BatchTransformer(output, adapter_of(schema), without=["price_xf"])
     batch = transformer(ExamplesToRecordBatchDecoder(schema.SerializeToString()).DecodeBatch(raw))
-    written = examples_of(batch)
+    written = examples_of(batch).to_pylist()
     found = decoder(output, placement, ["image_xf"])(tf.constant(written))["image_xf"]
     assert found.dtype == tf.uint8
     np.testing.assert_array_equal(found.numpy(), pictures)

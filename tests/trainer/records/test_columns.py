@@ -77,7 +77,7 @@ def write(folder: Path, batches: list[pa.RecordBatch], split: str = "train") -> 
     writer = ColumnWriter(str(pending), "0")
     for batch in batches:
         writer.write(as_columns(batch, LAYOUT))
-    write_records(examples, (record for batch in batches for record in examples_of(batch)))
+    write_records(examples, (record for batch in batches for record in examples_of(batch).to_pylist()))
     writer.close()
     publish_columns(str(folder), str(pending), split, LAYOUT, writer.files)
     return [str(examples)]
@@ -205,7 +205,7 @@ def test_columns_of_other_files_are_left_alone(tmp_path):
     shutil.copy(files[0], more)
     assert find_columns([*files, str(more)], stored_layout(parses(LAYOUT))) is None
     assert find_columns([str(more)], stored_layout(parses(LAYOUT))) is None
-    write_records(files[0], examples_of(batch_of(VALUES))[:1])
+    write_records(files[0], examples_of(batch_of(VALUES)).to_pylist()[:1])
     assert find_columns(files, stored_layout(parses(LAYOUT))) is None
 
 
