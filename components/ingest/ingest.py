@@ -9,6 +9,7 @@ import glob
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -131,12 +132,18 @@ def ingest_task(ingestion: Ingestion, task: ReadTask, rate: ReadRate) -> dict[st
     bad: list[BadRow] = []
     unmatched, left_out = Counter[str](), Counter[str]()
     histories: dict[str, Counter[str]] = {index.name: Counter() for index in ingestion.histories}
+    writing = ThreadPoolExecutor(1)
+    pending: list[Future[None]] = []
     try:
         for number, part in task.parts:
             reading = ingestion.reading(ingestion.files[number], part)
             written = Counter[str]()
             for batch in ingestion.batches(reading):
-                written += _write_rows(ingestion, number, reading, batch, writers, runs)
+                rows_of_split = _assign(ingestion, number, reading, batch)
+                written += Counter({split: len(rows) for split, rows in rows_of_split.items()})
+                # A thread writes a batch while the next one is read: both run C++ without the GIL.
+                _wait(pending)
+                pending.append(writing.submit(_write, ingestion, number, batch, rows_of_split, writers, runs))
                 rate.report(reading.read, reading.consumed, reading.path.rsplit("/", 1)[-1])
             rows_read = reading.read + reading.malformed
             seen |= reading.seen
@@ -156,7 +163,9 @@ def ingest_task(ingestion: Ingestion, task: ReadTask, rate: ReadRate) -> dict[st
                     "left_out": reading.left_out.total(),
                 }
             )
+        _wait(pending)
     finally:
+        writing.shutdown()
         for split in ingestion.splits:
             writers[split].close()
             runs[split].close()
@@ -175,15 +184,13 @@ def ingest_task(ingestion: Ingestion, task: ReadTask, rate: ReadRate) -> dict[st
     }
 
 
-def _write_rows(
-    ingestion: Ingestion,
-    index: int,
-    reading: Reading,
-    batch: RowBatch,
-    writers: Mapping[str, ChunkWriter],
-    runs: Mapping[str, RunWriter],
-) -> Counter[str]:
-    """Writes the usable rows, and returns the number of rows per split."""
+def _wait(pending: list[Future[None]]) -> None:
+    while pending:
+        pending.pop().result()
+
+
+def _assign(ingestion: Ingestion, index: int, reading: Reading, batch: RowBatch) -> dict[str, np.ndarray]:
+    """Returns the positions of the usable rows of each split that has any, int64; other rows are added to `reading`."""
     rows, arrays, good = batch
     split_of_row = ingestion.split_of_rows(ingestion.first_file + index, reading.file, rows, arrays)
     for row in np.flatnonzero(good & (split_of_row == NO_SPLIT)):
@@ -192,18 +199,27 @@ def _write_rows(
         reading.add_bad(int(rows.numbers[row]), ", ".join(columns) or None, "fits no split", text)
     if in_gap := int((good & (split_of_row == GAP)).sum()):
         reading.left_out[_IN_GAP] += in_gap
+    found = {split: np.flatnonzero(good & (split_of_row == i)) for i, split in enumerate(ingestion.splits)}
+    return {split: positions for split, positions in found.items() if len(positions)}
+
+
+def _write(
+    ingestion: Ingestion,
+    index: int,
+    batch: RowBatch,
+    rows_of_split: Mapping[str, np.ndarray],
+    writers: Mapping[str, ChunkWriter],
+    runs: Mapping[str, RunWriter],
+) -> None:
+    """Writes the rows at some positions of a batch, by split."""
+    rows, arrays, _ = batch
     row_ids = (ingestion.first_file + index << ROW_BITS) + rows.numbers
     features = encode_features({column.name: arrays[column.name] for column in ingestion.columns})
     encoded = examples(features, encode_features({RAW_ROW_ID: pa.array(row_ids)}))
     content = equality_hashes(features)
-    written = Counter[str]()
-    for position, split in enumerate(ingestion.splits):
-        mine = good & (split_of_row == position)
-        if mine.any():
-            writers[split].write(encoded.filter(pa.array(mine)))
-            runs[split].write(content[mine], row_ids[mine])
-            written[split] = int(mine.sum())
-    return written
+    for split, positions in rows_of_split.items():
+        writers[split].write(encoded.take(pa.array(positions)))
+        runs[split].write(content[positions], row_ids[positions])
 
 
 def _sum(ingestion: Ingestion, results: Sequence[dict]) -> Manifest:
