@@ -10,6 +10,9 @@
   memory is full, Beam 2.65 and 2.77 wait for its answer without end.
 * `skip_ipython`: Beam imports IPython to find out whether a pipeline runs in a notebook. Without, each of the six nodes
   that run Beam takes 0.15 s less (taxi example).
+* `end_bundles_at_once`: A thread notes which step is running, and sleeps up to 0.2 s between two looks. A bundle waits
+  for it at its end. Shorter sleeps bring these waits from 0.8 to 0.05 s
+  (327,346 flights).
 """
 
 import sys
@@ -28,6 +31,7 @@ from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.direct import direct_runner
 from apache_beam.runners.portability import local_job_service
 from apache_beam.runners.portability.fn_api_runner import worker_handlers
+from apache_beam.runners.worker import statesampler
 from apache_beam.transforms import userstate
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils import interactive_utils
@@ -41,6 +45,7 @@ __all__ = [
     "GlobalWindows",
     "Shared",
     "WindowedValue",
+    "end_bundles_at_once",
     "fail_with_workers",
     "inspect_steps_once",
     "local_pipeline",
@@ -56,6 +61,8 @@ _POLL_SECONDS = 0.1
 """Seconds between two looks at whether a worker has ended: short beside the seconds that its start takes."""
 _STOP_SECONDS = 5.0
 """Seconds that a worker has to end by itself before it is killed."""
+_SAMPLING_MS = 5
+"""Milliseconds between two looks at the running step, and so the longest wait at the end of a bundle."""
 _inspect = userstate.get_dofn_specs
 _is_in_ipython = interactive_utils.is_in_ipython
 
@@ -120,6 +127,11 @@ def _answer_for(connection: worker_handlers.ControlConnection, message: str) -> 
             if (future := waiting.pop(number, None)) is not None:  # the worker may have answered at last
                 future.set(beam_fn_api_pb2.InstructionResponse(instruction_id=number, error=error))
         time.sleep(_POLL_SECONDS)
+
+
+def end_bundles_at_once() -> None:
+    """Makes bundles wait at their end for some milliseconds only."""
+    statesampler.StateSampler.__init__.__defaults__ = (_SAMPLING_MS,)
 
 
 def skip_ipython() -> None:

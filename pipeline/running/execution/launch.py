@@ -20,13 +20,19 @@ from fullpass.pipeline.running.execution import failure, input_channels
 from fullpass.pipeline.running.execution.artifact_checksums import record_checksums
 from fullpass.pipeline.running.execution.node_process import NodeOutcome
 from fullpass.pipeline.running.execution.records import RESOLVER_TYPE
-from fullpass.preprocessing.internals.beam_internals import fail_with_workers, inspect_steps_once, skip_ipython
+from fullpass.preprocessing.internals.beam_internals import (
+    end_bundles_at_once,
+    fail_with_workers,
+    inspect_steps_once,
+    skip_ipython,
+)
 
 IMPORTER_TYPE = "tfx.dsl.components.common.importer.Importer"
 _UNMET_INPUT = re.compile(r"inputs\[(?P<input>\w+)\]")
 _NOTHING_FOUND = grpc.StatusCode.FAILED_PRECONDITION.value[0]
 input_channels.install()
 inspect_steps_once()
+end_bundles_at_once()
 fail_with_workers(worker_ended_text)
 skip_ipython()
 

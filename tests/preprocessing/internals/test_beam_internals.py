@@ -10,6 +10,7 @@ from apache_beam.coders import VarIntCoder
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability import python_urns
 from apache_beam.runners.portability.fn_api_runner import worker_handlers
+from apache_beam.runners.worker import statesampler
 from apache_beam.testing.util import assert_that
 from apache_beam.transforms import userstate
 
@@ -76,6 +77,24 @@ def test_a_pipeline_fails_when_a_worker_is_killed_in_its_work(monkeypatch):
         with beam.Pipeline(options=PipelineOptions([*processes, *without_prism()])) as pipeline:
             _ = pipeline | beam.Create([int(signal.SIGKILL)]) | beam.Map(signal.raise_signal)
     assert explain(failed.value) == "It ended with -9."
+
+
+def test_a_bundle_waits_some_milliseconds_at_most(monkeypatch):
+    """Measured times would depend on the machine, so the period of the thread that a bundle waits for is looked at."""
+    periods, start = set(), statesampler.StateSampler.start
+
+    def started(sampler):
+        periods.add(sampler.sampling_period_ms)
+        start(sampler)
+
+    monkeypatch.setattr(statesampler.StateSampler, "start", started)
+    monkeypatch.setattr(statesampler.StateSampler.__init__, "__defaults__", (200,))
+    for period in (200, 5):
+        periods.clear()
+        with local_pipeline() as pipeline:
+            _ = pipeline | beam.Create([1], reshuffle=False)
+        assert periods == {period}
+        beam_internals.end_bundles_at_once()
 
 
 def test_a_pipeline_imports_no_ipython(monkeypatch):
