@@ -35,7 +35,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
         1_360,
         ("components/statistics/", "components/data_gate/", "components/declared_schema"),
     ),
-    "features, dates, graph, values": (4_722, ("preprocessing/",)),
+    "features, dates, graph, values": (4_730, ("preprocessing/",)),
     "expressions": (790, ("preprocessing/expressions/",)),
     "analysis, Transform, cache": (
         1_460,
@@ -66,7 +66,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "diagnose": (920, ("pipeline/diagnose/",)),
     "schedule": (860, ("pipeline/scheduling/",)),
     "MLflow, notify": (310, ("pipeline/running/tracking/", "pipeline/record/notifications")),
-    "runner": (1_371, ("pipeline/running/",)),
+    "runner": (1_380, ("pipeline/running/",)),
     "own nodes, components for TFX": (
         524,
         (
