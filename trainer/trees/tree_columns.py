@@ -1,6 +1,7 @@
 """Converts transformed features to the input of trees: a matrix of numbers, some of which are ids."""
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import keras
@@ -60,17 +61,19 @@ def tree_columns(inputs: Mapping[str, ModelInput], texts: Mapping[str, TextScore
     }
     taken = {item.name for item in indicators.values()}
     parts, unseen, scores, width = [], {}, {}, 0
-    for item in inputs.values():
-        if item.name in taken:
-            continue
-        if item.output.kind == "ids" and not item.output.multi:
-            unseen[width] = item.output.unseen
-        indicator = indicators.get(item.name)
-        if item.name in texts:
-            scores[item.name] = width
-            part = texts[item.name].columns(item)
+    columns = [item for item in inputs.values() if item.name not in taken]
+    # Neighbours of one kind share operations: with one each, hundreds of columns take seconds whenever a model is traced.
+    for _, run in itertools.groupby(columns, lambda item: _kind(item, indicators)):
+        items = list(run)
+        if items[0].name in texts:
+            scores[items[0].name] = width
+            part = texts[items[0].name].columns(items[0])
         else:
-            part = _column(item) if indicator is None else WithMissing()(_column(item), _column(indicator))
+            single = [item.output.kind == "ids" and not item.output.multi for item in items]
+            unseen |= {width + i: item.output.unseen for i, item in enumerate(items) if single[i]}
+            part = _matrix(items)
+            if missing := [indicators[item.name] for item in items if item.name in indicators]:
+                part = WithMissing()(part, _matrix(missing))
         parts.append(part)
         width += part.shape[1]
     return TreeColumns(SideBySide()(parts), unseen, width, scores)
@@ -101,10 +104,20 @@ class SideBySide(keras.layers.Layer):
         return tf.concat([tf.cast(part, tf.float32) for part in parts], axis=1)
 
 
-def _column(item: ModelInput) -> keras.KerasTensor:
-    if item.output.multi:
-        return MultiHot(item.size, item.output.pooling or "sum")(*item.tensors)
-    return item.keras_input if len(item.keras_input.shape) == 2 else keras.layers.Reshape((1,))(item.keras_input)
+def _kind(item: ModelInput, indicators: Mapping[str, ModelInput]) -> Hashable:
+    """Returns what neighbours have in common whose columns are made together; the name if a feature has its own."""
+    if item.output.multi or len(item.keras_input.shape) > 1:
+        return item.name
+    return item.keras_input.dtype, item.name in indicators
+
+
+def _matrix(items: Sequence[ModelInput]) -> keras.KerasTensor:
+    """Returns single numbers or ids, or one vector, list or text, as [batch, width]."""
+    first = items[0]
+    if first.output.multi:
+        return MultiHot(first.size, first.output.pooling or "sum")(*first.tensors)
+    inputs = [item.keras_input for item in items]
+    return inputs[0] if len(inputs[0].shape) == 2 else keras.ops.stack(inputs, axis=1)
 
 
 def _refuse(item: ModelInput) -> None:
