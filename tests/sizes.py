@@ -43,7 +43,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     ),
     "records, input, data service": (1_690, ("trainer/records/", "trainer/input/")),
     "networks, loop": (3_583, ("trainer/",)),
-    "trees, linear, insight": (1_596, ("trainer/trees/", "trainer/linear/", "trainer/insight/")),
+    "trees, linear, insight": (1_610, ("trainer/trees/", "trainer/linear/", "trainer/insight/")),
     "tuning": (330, ("trainer/tuning/", "components/tuning/")),
     "export": (460, ("trainer/export/",)),
     "export for small devices, as an image": (980, ("trainer/portable/", "components/portable/")),
