@@ -72,8 +72,8 @@ def tree_columns(inputs: Mapping[str, ModelInput], texts: Mapping[str, TextScore
             single = [item.output.kind == "ids" and not item.output.multi for item in items]
             unseen |= {width + i: item.output.unseen for i, item in enumerate(items) if single[i]}
             part = _matrix(items)
-            if missing := [indicators[item.name] for item in items if item.name in indicators]:
-                part = WithMissing()(part, _matrix(missing))
+            if marks := [indicators[item.name] for item in items if item.name in indicators]:
+                part = WithMissing()(part, _matrix(marks))
         parts.append(part)
         width += part.shape[1]
     return TreeColumns(SideBySide()(parts), unseen, width, scores)
