@@ -60,7 +60,10 @@ def tree_columns(inputs: Mapping[str, ModelInput], texts: Mapping[str, TextScore
         and (missing := transformed_name(item.output.feature, "missing")) in inputs
     }
     taken = {item.name for item in indicators.values()}
-    parts, unseen, scores, width = [], {}, {}, 0
+    parts: list[keras.KerasTensor] = []
+    unseen: dict[int, int] = {}
+    scores: dict[str, int] = {}
+    width = 0
     columns = [item for item in inputs.values() if item.name not in taken]
     # Neighbours of one kind share operations: with one each, hundreds of columns take seconds whenever a model is traced.
     for _, run in itertools.groupby(columns, lambda item: _kind(item, indicators)):
@@ -69,8 +72,8 @@ def tree_columns(inputs: Mapping[str, ModelInput], texts: Mapping[str, TextScore
             scores[items[0].name] = width
             part = texts[items[0].name].columns(items[0])
         else:
-            single = [item.output.kind == "ids" and not item.output.multi for item in items]
-            unseen |= {width + i: item.output.unseen for i, item in enumerate(items) if single[i]}
+            if items[0].output.kind == "ids" and not items[0].output.multi:
+                unseen |= {width + i: item.output.unseen for i, item in enumerate(items)}
             part = _matrix(items)
             if marks := [indicators[item.name] for item in items if item.name in indicators]:
                 part = WithMissing()(part, _matrix(marks))
