@@ -79,7 +79,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
         ),
     ),
     "record of a run": (761, ("pipeline/record/",)),
-    "shared by the nodes": (140, ("components/",)),
+    "shared by the nodes": (160, ("components/",)),
     "Python API": (722, ("pipeline/api/",)),
     "CLI, root": (746, ("pipeline/", "fullpass/__")),
     "ground floor": (740, ("fullpass/base/",)),

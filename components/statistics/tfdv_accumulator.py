@@ -14,6 +14,7 @@ from fullpass.components.internals.tfdv_internals import (
     BasicStatsGenerator,
     TopKUniquesSketchStatsGenerator,
     extract_statistics_output,
+    make_histograms_of_tuples,
 )
 
 COUNTED_TOKENS = 16_384
@@ -22,6 +23,8 @@ COUNTED_TOKENS = 16_384
 With more distinct tokens, a count is too low by at most rows / COUNTED_TOKENS, and the number of distinct tokens is an
 estimate with a standard error below 1 %.
 """
+
+make_histograms_of_tuples()
 
 States = list[Any]
 """One state per generator of TFDV."""

@@ -65,7 +65,8 @@ def tree_columns(inputs: Mapping[str, ModelInput], texts: Mapping[str, TextScore
     scores: dict[str, int] = {}
     width = 0
     columns = [item for item in inputs.values() if item.name not in taken]
-    # Neighbours of one kind share operations: with one each, hundreds of columns take seconds whenever a model is traced.
+    # Neighbours of one kind share operations: with one each, hundreds of columns take seconds whenever a model is
+    # traced.
     for _, run in itertools.groupby(columns, lambda item: _kind(item, indicators)):
         items = list(run)
         if items[0].name in texts:
