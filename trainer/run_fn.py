@@ -4,10 +4,11 @@ import logging
 import os
 import tempfile
 import time
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import keras
 import tensorflow as tf
 
 from fullpass.base.errors import UserError
@@ -18,11 +19,12 @@ from fullpass.preprocessing.columns.outputs import ROW_ID
 from fullpass.preprocessing.columns.raw_columns import date_formats, events_of_serving
 from fullpass.trainer.decision_config import DecisionConfig
 from fullpass.trainer.export.eval_scores import SCORES_FILE, write_scores
-from fullpass.trainer.export.export import export_model
+from fullpass.trainer.export.export import Portable, export_model
 from fullpass.trainer.export.joined_tables import read_tables
 from fullpass.trainer.export.run_provenance import TRAINING_FILE, read_run_facts
 from fullpass.trainer.export.sample_requests import read_samples
-from fullpass.trainer.export.signatures import served_model
+from fullpass.trainer.export.signatures import TracedExport, served_model, trace_export
+from fullpass.trainer.fit.beside import beside
 from fullpass.trainer.fit.calibration import calibrate, predict_mean
 from fullpass.trainer.fit.checkpoints import folder_for, prune_checkpoints, remove_checkpoints, write_json
 from fullpass.trainer.fit.decision_threshold import choose_threshold
@@ -37,7 +39,7 @@ from fullpass.trainer.fit.warm_start import BaseExport, describe_weights, find_b
 from fullpass.trainer.input.decoder import decoder
 from fullpass.trainer.input.workers import TrainingWorkers
 from fullpass.trainer.insight.candidates import measure_candidates
-from fullpass.trainer.insight.insight import EVAL_ROWS, measure_insight
+from fullpass.trainer.insight.insight import EVAL_ROWS, ComparedRows, compared_rows, measure_insight
 from fullpass.trainer.insight.words import epochs_words
 from fullpass.trainer.models.tasks import probabilities_of
 from fullpass.trainer.models.weight_semantics import Network
@@ -81,24 +83,38 @@ def run_fn(fn_args: "FnArgs") -> None:
     logs = inputs.model_run_dir if chief else tempfile.mkdtemp()
     curves = CurveWriter(logs)
     losses = LossCurves()
-    options = RunOptions(report, curves.write, losses.add, base=base, checkpoints=checkpoints, logs=logs)
+    prepared: list[_Prepared] = []
+
+    def prepare(network: Network) -> _Prepared:
+        if not prepared or prepared[-1].network is not network:
+            prepared.append(_prepare(inputs, data, network, workers))
+        return prepared[-1]
+
+    options = RunOptions(
+        report, curves.write, losses.add, on_begun=prepare, base=base, checkpoints=checkpoints, logs=logs
+    )
     trained = train(data, inputs.spec, strategy, options)
     curves.close()
     spec = inputs.spec
+    again = [kind for kind, part in trained.parts.items() if part.again]
+    if not again:
+        prepare(trained.network)
     candidates = measure_candidates(trained.tried, trained.compared, trained.blend, data, spec) if chief else []
     calibration = _calibrate(inputs, data, trained.network)
     decision = _decide(inputs, data, trained.network)
-    again = [kind for kind, part in trained.parts.items() if part.again]
     trained = final(trained, data, inputs.spec)
     clock.append(time.monotonic())
-    _export(inputs, data, trained, decision, chief=chief)
+    ready, names = prepare(trained.network), data.statistics.names
+    written = beside(workers, partial(_write_scores, inputs, data, trained))
+    insight = beside(workers, lambda: measure_insight(trained.network, ready.rows(), names, decision.get("threshold")))
+    _export(inputs, data, trained, ready.traced(), decision, chief=chief)
     workers.all_gather([0.0])  # TFX looks for the chief's export on every worker
     clock.append(time.monotonic())
     if not chief:
         return
     seconds = {name: clock[i + 1] - clock[i] for i, name in enumerate(("read", "train", "export"))}
-    _write_scores(inputs, data, trained)
-    record = training_record(data, trained, seconds) | measure_insight(trained.network, data, decision.get("threshold"))
+    written()
+    record = training_record(data, trained, seconds) | insight()
     record |= {"calibration": calibration, "decision": decision, "candidates": candidates, "again": again}
     _LOG.info("training: epochs %s", epochs_words(record))
     label = inputs.spec.preprocessing.label
@@ -123,6 +139,26 @@ def _tuned_inputs(fn_args: "FnArgs") -> TrainingInputs:
     return parse_fn_args(fn_args, values, trainer=trainer, preprocessing=preprocessing)
 
 
+@dataclass(frozen=True)
+class _Prepared:
+    """What an export and a comparison need of a network beside its weights: two functions that wait for it."""
+
+    network: Network
+    traced: Callable[[], TracedExport]
+    rows: Callable[[], ComparedRows]
+
+
+def _prepare(inputs: TrainingInputs, data: TrainingData, network: Network, workers: TrainingWorkers) -> _Prepared:
+    """Prepares export and comparison of a network beside its training."""
+
+    def traced() -> TracedExport:
+        tables = read_tables(inputs.transform_output, inputs.spec.preprocessing)
+        threshold = tf.Variable(0.5, trainable=False) if inputs.custom.get("decision") else None
+        return trace_export(served_model(inputs.spec, network, data.statistics.names, tables, threshold))
+
+    return _Prepared(network, beside(workers, traced), beside(workers, partial(compared_rows, network, data)))
+
+
 def _calibrate(inputs: TrainingInputs, data: TrainingData, network: Network) -> dict[str, Any]:
     """Corrects the predictions of a network with validation rows, if `training.calibration` requires it."""
     task, training = inputs.spec.preprocessing.label.task, inputs.spec.config.training
@@ -145,21 +181,28 @@ def _decide(inputs: TrainingInputs, data: TrainingData, network: Network) -> dic
 
 
 def _export(
-    inputs: TrainingInputs, data: TrainingData, trained: Trained, decision: dict[str, Any], *, chief: bool
+    inputs: TrainingInputs,
+    data: TrainingData,
+    trained: Trained,
+    traced: TracedExport,
+    decision: dict[str, Any],
+    *,
+    chief: bool,
 ) -> None:
     """Writes the export. All workers must write, because this reads variables of all workers; the chief's is kept."""
     folder = inputs.serving_model_dir if chief else os.path.join(tempfile.mkdtemp(), "export")
     weights: dict[str, Any] = {"trees": trained.trees} if trained.trees else {}
     if trained.learned is not None:
         weights = describe_weights(trained.learned.network, trained.network.model)
-    tables = read_tables(inputs.transform_output, inputs.spec.preprocessing)
-    served = served_model(inputs.spec, trained.network, data.statistics.names, tables)
+    if traced.served.threshold is not None:
+        traced.served.threshold.assign(decision["threshold"])
     export_model(
-        replace(served, threshold=decision.get("threshold"), portable=_portable(trained.network, data)),
+        traced,
         folder,
         name=inputs.custom.get("name", "model"),
         source=inputs.custom.get("source", {}),
         samples=read_samples(inputs.transform_output),
+        portable=_portable(trained.network, data),
         facts={
             "made_from": inputs.custom.get("made_from"),
             **({"decision": decision} if decision else {}),
@@ -171,7 +214,7 @@ def _export(
     )
 
 
-def _portable(network: Network, data: TrainingData) -> tuple[keras.Model, dict[str, tf.Tensor]] | str:
+def _portable(network: Network, data: TrainingData) -> Portable | str:
     """Returns a network of layers of Keras alone, and rows to compare it on, or why there is none."""
     try:
         portable = portable_network(network.model)
@@ -185,9 +228,8 @@ def _write_scores(inputs: TrainingInputs, data: TrainingData, trained: Trained) 
     """Writes the scores of the eval split, joined with row ids, for Evaluator and Parity."""
     decode = decoder(inputs.spec.tft_output, data.placement, [*data.placement.read, ROW_ID], len(data.statistics.names))
     path = f"{inputs.model_run_dir}/{SCORES_FILE}"
-    task = inputs.spec.preprocessing.label.task
     files, row_bytes = list_files(inputs.eval_files, "eval"), data.evaluation.split.padded_row_bytes
-    write_scores(path, trained.model, files, decode, task, row_bytes=row_bytes)
+    write_scores(path, trained.network, data.in_model, files, decode, row_bytes=row_bytes)
 
 
 def _ledgers(transform_output: str) -> dict[str, str]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any, Protocol
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -34,7 +33,6 @@ from fullpass.trainer.fit.tensorboard import Profile
 from fullpass.trainer.fit.training_data import TrainingData
 from fullpass.trainer.fit.warm_start import BaseExport, WeightOrigin
 from fullpass.trainer.input.epochs import STREAM_SHUFFLE_ROWS, BatchOrder
-from fullpass.trainer.input.placement import with_preprocessing
 from fullpass.trainer.input.sharding import Batches, SplitShard
 from fullpass.trainer.linear.fit_linear import fit_linear
 from fullpass.trainer.loss_config import LossConfig, levels_of
@@ -73,6 +71,7 @@ class RunOptions:
     """Options of a training in addition to its configuration; only `base` changes the weights.
 
     Attributes:
+        on_begun: Called with a network that is trained alone, after its first updates.
         on_any_epoch: Called with the kind of model too, for the epochs of every model that is tried.
         base: The export that initializes the weights; a checkpoint takes precedence.
         checkpoints: The folder of this training's checkpoints; None saves nothing.
@@ -85,6 +84,7 @@ class RunOptions:
     report: Report = lambda *_: None
     on_epoch: OnEpoch = lambda *_: None
     on_any_epoch: OnAnyEpoch = lambda *_: None
+    on_begun: Callable[[Network], object] = lambda _: None
     base: BaseExport | None = None
     checkpoints: str | None = None
     logs: str | None = None
@@ -142,8 +142,7 @@ class Trained:
     """A trained model with the record of its training.
 
     Attributes:
-        model: Maps batches to logits, with the weights of the best epoch.
-        network: The part of the model that reads transformed features only.
+        network: Maps transformed features to logits, with the weights of the best epoch.
         parts: Kind of model -> what was trained; several if their blend pays.
         fitted: The record of training; of a blend, that of the part with the smallest metric.
         compared: Kind of model -> its metric on the validation rows, if several models were tried, else empty.
@@ -154,7 +153,6 @@ class Trained:
         tried: Kind of model -> its network and the seconds of its training, if several were tried, else empty.
     """
 
-    model: keras.Model
     network: Network
     parts: Mapping[str, TrainedPart]
     fitted: Fitted
@@ -226,6 +224,7 @@ def train(
         seconds=training.seconds,
         report=options.report,
         on_epoch=options.on_epoch,
+        on_begun=lambda: options.on_begun(built.network),
         steps_per_call=None if steps == "auto" else steps,
         checkpoints=(options.checkpoints, saving) if options.checkpoints and saving else None,
         save_at_end=options.keep_checkpoint,
@@ -245,7 +244,7 @@ def train(
     pays = _again_pays(data, spec, fitted)
     learned = Learned(built.network, fitted, built.weight_origins, again if pays else None)
     parts: dict[str, TrainedPart] = {spec.config.model.kind: learned}
-    return Trained(built.model, built.network, parts, fitted, describe_devices(strategy), built.precision)
+    return Trained(built.network, parts, fitted, describe_devices(strategy), built.precision)
 
 
 def _again_pays(data: TrainingData, spec: TrainingSpec, fitted: Fitted) -> bool:
@@ -268,7 +267,7 @@ def final(trained: Trained, data: TrainingData, spec: TrainingSpec) -> Trained:
     parts = {kind: part.again() if part.again else part for kind, part in trained.parts.items()}
     found = _of_parts(trained, parts, data, spec)
     head, corrected = (one.network.model.get_layer(HEAD) for one in (found, trained))
-    head.scale, head.offset = corrected.scale, corrected.offset
+    head.correct(corrected.scale, corrected.offset)
     return found
 
 
@@ -279,7 +278,7 @@ def _of_parts(trained: Trained, parts: Mapping[str, TrainedPart], data: Training
     if trained.blend is not None and trained.blend.pays:
         task, loss = spec.preprocessing.label.task, spec.config.training.loss
         network = blend(networks, trained.blend.parts, task, loss)
-    return replace(trained, model=with_preprocessing(network.model, data.in_model), network=network, parts=parts)
+    return replace(trained, network=network, parts=parts)
 
 
 def _train_several(
@@ -313,7 +312,9 @@ def _train_several(
         if one.model is not None:
             own = replace(spec, config=spec.config.model_copy(update={"model": one.model}))
             epochs: _Epochs = []
-            bounded = replace(options, on_epoch=_into(epochs), most_epochs=one.most_epochs)
+            bounded = replace(
+                options, on_epoch=_into(epochs), on_begun=RunOptions.on_begun, most_epochs=one.most_epochs
+            )
             try_model(one.kind, train(data, own, strategy, bounded), epochs)
     if (linear := fit_linear(data, spec, in_place_of_trees=bool(left_out))) is not None:
         of_epoch = {name: values[0] for name, values in linear.fitted.history.items()}
@@ -399,8 +400,7 @@ def _import_trees() -> ModuleType:
 
 
 def _on_cpu(kind: str, part: TrainedPart, data: TrainingData) -> Trained:
-    model, threads = with_preprocessing(part.network.model, data.in_model), usable_cores()
-    return Trained(model, part.network, {kind: part}, part.fitted, f"CPU, {threads} threads", "float32")
+    return Trained(part.network, {kind: part}, part.fitted, f"CPU, {usable_cores()} threads", "float32")
 
 
 def _least_gain(network: Network, data: TrainingData, training: TrainingConfig) -> float:

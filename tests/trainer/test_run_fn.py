@@ -203,7 +203,7 @@ def trained(prepared, seed: int = 1, preprocessing: dict | None = None, **sectio
     """Trains without exporting; returns the model and the record."""
     sections = {"model": "wide_deep", "training": {"epochs": 2, "seed": seed, "learning_rate": 0.01}} | sections
     data, found = prepared.trained(preprocessing, **sections)
-    return found.model, training_record(data, found, {})
+    return found.network.model, training_record(data, found, {})
 
 
 def test_the_same_seed_gives_the_same_model(planted):

@@ -11,7 +11,7 @@ from fullpass.trainer import train as module
 from fullpass.trainer.config import TrainingConfig
 from fullpass.trainer.fit.fit import Fitted
 from fullpass.trainer.fit.sampled_rows import sample_rows
-from fullpass.trainer.insight.insight import measure_insight
+from fullpass.trainer.insight.insight import compared_rows, measure_insight
 from fullpass.trainer.train import final, train
 from tests.trainer.conftest import planted_rows, prepare_by_hand
 
@@ -27,7 +27,7 @@ def trained(folder, unit, **sections):
     )
     prepared = prepare_by_hand(folder / f"{unit:g}", "regression", train, evaluation).of("x", "trip miles")
     data, found = prepared.trained(**sections)
-    return found.fitted.history, measure_insight(found.network, data)
+    return found.fitted.history, measure_insight(found.network, compared_rows(found.network, data), ())
 
 
 @pytest.mark.parametrize(("model", "power"), [("mlp", -83), ("trees", -83), ("auto", 66)])
@@ -59,7 +59,7 @@ def test_a_linear_model_learns_again_with_the_validation_rows_and_the_correction
     data = replace(data, validation=replace(data.evaluation))
     assert data.train.joined(data.validation).counts.weighted_rows == 1_300
     first = train(data, spec, strategy)
-    first.network.model.get_layer("head").scale, first.network.model.get_layer("head").offset = 0.5, np.float32([0.25])
+    first.network.model.get_layer("head").correct(0.5, [0.25])
     before = [weight.copy() for weight in first.network.model.get_weights()]
     last = final(first, data, spec)
     assert last.learned.again is None and last.network is not first.network

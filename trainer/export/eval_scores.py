@@ -1,13 +1,12 @@
 """Stores the scores of the trained model for eval rows, so that Parity can compare the export with them.
 
-The export computes its scores from raw rows with its own graph. The stored scores come from the Keras model in memory,
+The export computes its scores from raw rows with its own graph. The stored scores come from the network in memory,
 applied to the rows of the input function. Parity compares the two row by row.
 """
 
 import io
 from collections.abc import Sequence
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -15,8 +14,9 @@ from fullpass.preprocessing.columns.outputs import ROW_ID
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.input.decoder import Decode, block_rows, read_blocks
 from fullpass.trainer.input.epochs import to_batch
-from fullpass.trainer.models.model_inputs import apply_model
+from fullpass.trainer.input.placement import InModel, with_model_features
 from fullpass.trainer.models.tasks import probabilities_of
+from fullpass.trainer.models.weight_semantics import Network
 
 SCORES_FILE = "eval_scores.npz"
 """File in the model run: `row_id` int64 [rows] and `scores`, as in the export, of the first rows of the eval split."""
@@ -27,11 +27,18 @@ _BLOCK_BYTES = 32 << 20
 
 
 def write_scores(
-    path: str, model: keras.Model, files: Sequence[str], decode: Decode, task: Task, *, row_bytes: int = 1
+    path: str,
+    network: Network,
+    in_model: InModel | None,
+    files: Sequence[str],
+    decode: Decode,
+    *,
+    row_bytes: int = 1,
 ) -> None:
     """Scores the first rows of the eval split and writes the file atomically.
 
     Args:
+        in_model: Computes the features of the network that the rows do not have; None without any.
         row_bytes: The most bytes of a row.
     """
     row_ids, scores = [], []
@@ -39,7 +46,8 @@ def write_scores(
     for block in read_blocks(files, decode, 1, rows).take(-(-SCORED_ROWS // rows)):
         features, _, _ = to_batch({name: value for name, value in block.items() if name != ROW_ID})
         row_ids.append(block[ROW_ID].numpy())
-        scores.append(scores_of(task, apply_model(model, features, training=False)).numpy())
+        logits = network.logits(with_model_features(features, in_model))
+        scores.append(scores_of(network.config.label.task, logits).numpy())
     archive = io.BytesIO()  # archives are written out of order, remote files cannot be
     np.savez(archive, row_id=np.concatenate(row_ids), scores=np.concatenate(scores))
     pending = f"{path}.tmp"

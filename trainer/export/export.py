@@ -18,6 +18,7 @@ from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from fullpass.base import state_file
@@ -36,22 +37,26 @@ from fullpass.trainer.export.export_files import (
 )
 from fullpass.trainer.export.run_provenance import read_run_facts
 from fullpass.trainer.export.sample_requests import request_json, rest_body, to_columns, to_row, warmup_log
-from fullpass.trainer.export.signatures import Served, feature_keys, signatures_of
+from fullpass.trainer.export.signatures import Served, TracedExport, feature_keys
 from fullpass.trainer.input.raw_tensors import DTYPES
 from fullpass.trainer.models.model_inputs import apply_model
+from fullpass.trainer.models.weight_semantics import Network
 
+Portable = tuple[keras.Model, Mapping[str, tf.Tensor]]
+"""A network of layers of Keras alone, and rows by input name on which it is compared with the network."""
 _SAME = 1e-4
 """The largest difference of logits between a network and its file, as a share of the largest logit."""
 _VERSIONS_OF = ("fullpass", "tensorflow", "keras", "tensorflow-transform")
 
 
 def export_model(
-    served: Served,
+    traced: TracedExport,
     directory: str,
     *,
     name: str,
     source: Mapping[str, Any],
     samples: Sequence[bytes],
+    portable: Portable | str = "it was not asked for.",
     facts: Mapping[str, Any] = MappingProxyType({}),
     extras: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
@@ -59,6 +64,7 @@ def export_model(
 
     Args:
         directory: The path of the export, which must not exist.
+        portable: The file of the network, or why there is none.
         source: How `fullpass predict` reads raw data, without paths, addresses and secrets.
         facts: Further entries of `fullpass.json`.
         extras: The contents of further files of `assets.extra`, by path.
@@ -66,14 +72,14 @@ def export_model(
     pending = f"{directory.rstrip('/')}.tmp"
     if tf.io.gfile.exists(pending):
         tf.io.gfile.rmtree(pending)
-    module, signatures = signatures_of(served)
-    tf.saved_model.save(module, pending, signatures=signatures)
+    tf.saved_model.save(traced.module, pending, signatures=traced.signatures)
     tf.io.gfile.makedirs(f"{pending}/{EXTRA}")
     for path, content in extras.items():
         tf.io.gfile.makedirs(f"{pending}/{EXTRA}/{path}".rpartition("/")[0])
         _write(f"{pending}/{EXTRA}/{path}", content)
+    served = traced.served
     _write_requests(f"{pending}/{EXTRA}", served.columns, samples)
-    network = _write_network(served, pending)
+    network = _write_network(served.network, portable, pending)
     described = _describe(served, name, source) | dict(facts) | {"network": network, FILES: listed_files(pending)}
     _write(f"{pending}/{DESCRIPTION}", state_file.encode(described, indent=2).decode())
     tf.io.gfile.rename(pending, directory)
@@ -91,7 +97,7 @@ def _describe(served: Served, name: str, source: Mapping[str, Any]) -> dict[str,
         "classes": list(served.names),
         "levels": list(served.levels),
         "columns": columns,
-        "features": [{"name": name, "key": key} for name, key in feature_keys(served.model).items()],
+        "features": [{"name": name, "key": key} for name, key in feature_keys(served.network.model).items()],
         "source": dict(source),
         **({LOOKUPS: {table.name: table.described() for table in served.tables}} if served.tables else {}),
         "versions": {package: importlib.metadata.version(package) for package in _VERSIONS_OF},
@@ -106,18 +112,18 @@ def _described(column: RawColumn) -> dict[str, Any]:
     return {"type": column.type, **({"width": column.width} if column.type == "vector" else {}), **non_default}
 
 
-def _write_network(served: Served, folder: str) -> dict[str, Any]:
+def _write_network(network: Network, portable: Portable | str, folder: str) -> dict[str, Any]:
     """Writes the network as a file of Keras; returns its largest difference from the model, or why there is none."""
-    if isinstance(served.portable, str):
-        return {"absent": served.portable}
-    network, features = served.portable
-    expected = apply_model(served.model, features, training=False)
-    difference = float(tf.reduce_max(tf.abs(apply_model(network, features, training=False) - expected)))
+    if isinstance(portable, str):
+        return {"absent": portable}
+    model, features = portable
+    expected = network.logits(features)
+    difference = float(tf.reduce_max(tf.abs(apply_model(model, features, training=False) - expected)))
     scale = max(1.0, float(tf.reduce_max(tf.abs(expected))))
     if not difference <= _SAME * scale:
         return {"absent": f"in float32 its logits differ from those of the model by up to {difference:g}."}
     with tempfile.TemporaryDirectory() as local:
-        network.save(f"{local}/network.keras")
+        model.save(f"{local}/network.keras")
         tf.io.gfile.copy(f"{local}/network.keras", f"{folder}/{NETWORK}")
     return {"largest_difference": difference}
 

@@ -26,7 +26,7 @@ The serving signatures return:
 """
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import keras
@@ -45,8 +45,10 @@ from fullpass.trainer.export.export_files import SERVING_DEFAULT, SERVING_FEATUR
 from fullpass.trainer.export.joined_tables import JoinedTable
 from fullpass.trainer.input.decoder import as_pixels, with_dense_label
 from fullpass.trainer.input.raw_tensors import DTYPES, dense_shape, empty_column, names_by_dtype, to_sparse
+from fullpass.trainer.internals.tf_internals import saving
 from fullpass.trainer.loss_config import levels_of
-from fullpass.trainer.models.model_inputs import apply_model, transformed_outputs
+from fullpass.trainer.models.layers import Affine
+from fullpass.trainer.models.model_inputs import transformed_outputs
 from fullpass.trainer.models.tasks import probabilities_of
 from fullpass.trainer.models.weight_semantics import Network
 from fullpass.trainer.records.blocks import dense, without_gaps
@@ -54,35 +56,49 @@ from fullpass.trainer.records.blocks import dense, without_gaps
 
 @dataclass(frozen=True)
 class Served:
-    """The model, graph and names from which an export is built.
+    """The network, graph and names from which an export is built.
 
     Attributes:
         tft_output: The transform graph, with the specs of its inputs and outputs.
         names: The class names in id order; empty for regression.
         levels: The levels of the quantiles that a regression returns; empty without any.
+        threshold: The probability above which class 1 is predicted, float32 []; None predicts the likeliest class.
         tables: The joined tables that the export contains.
-        portable: The network of layers of Keras alone, and rows by input name on which it is compared with the model;
-            or why there is none.
     """
 
-    model: keras.Model
+    network: Network
     tft_output: tft.TFTransformOutput
     columns: Mapping[str, RawColumn]
     features: Sequence[str]
     label: Label
     names: tuple[str, ...]
     levels: tuple[float, ...] = ()
-    threshold: float | None = None
-    portable: tuple[keras.Model, Mapping[str, tf.Tensor]] | str = "it was not asked for."
+    threshold: tf.Variable | None = None
     tables: Sequence[JoinedTable] = ()
 
 
+@dataclass(frozen=True)
+class TracedExport:
+    """A module that holds everything the signatures use, and the traced signatures by name.
+
+    They read the weights, the corrections of the head and the threshold that the variables have when they are called.
+    """
+
+    served: Served
+    module: tf.Module
+    signatures: Mapping[str, Callable[..., dict[str, tf.Tensor]]]
+
+
 def served_model(
-    spec: TrainingSpec, network: Network, names: tuple[str, ...], tables: Sequence[JoinedTable] = ()
+    spec: TrainingSpec,
+    network: Network,
+    names: tuple[str, ...],
+    tables: Sequence[JoinedTable] = (),
+    threshold: tf.Variable | None = None,
 ) -> Served:
-    """Returns the parts of an export of a trained network."""
+    """Returns the parts of an export of a network."""
     return Served(
-        model=network.model,
+        network=network,
         tft_output=spec.tft_output,
         columns=request_columns(spec.preprocessing),
         tables=tables,
@@ -90,6 +106,7 @@ def served_model(
         label=spec.preprocessing.label,
         names=names,
         levels=levels_of(spec.config.training.loss),
+        threshold=threshold,
     )
 
 
@@ -98,8 +115,8 @@ def feature_keys(model: keras.Model) -> dict[str, str]:
     return column_keys([tensor.name for tensor in model.inputs])
 
 
-def signatures_of(served: Served) -> tuple[tf.Module, dict[str, Callable[..., dict[str, tf.Tensor]]]]:
-    """Returns a module that holds everything the signatures use, and the signatures by name."""
+def trace_export(served: Served) -> TracedExport:
+    """Traces the signatures of an export."""
     spec = served.tft_output.raw_feature_spec()
     graph = TransformGraph(served.tft_output.transform_savedmodel_dir)
     saved = graph.saved
@@ -112,18 +129,33 @@ def signatures_of(served: Served) -> tuple[tf.Module, dict[str, Callable[..., di
     def predict(raw: dict[str, tf.SparseTensor]) -> dict[str, tf.Tensor]:
         transformed = saved.transform_fn(raw)
         inputs = {input_name(name): as_pixels(dense(transformed[name])) for name in served.features}
-        return module.serving_features(*(inputs[tensor.name] for tensor in served.model.inputs))
+        return module.serving_features(*(inputs[tensor.name] for tensor in served.network.model.inputs))
 
-    # Tracks the transform graph's tables and files and the weights. TensorFlow cannot revive Keras objects.
+    # Tracks the transform graph's tables and files and the variables. TensorFlow cannot revive Keras objects.
     module.transform = saved
     module.tables = list(served.tables)
-    module.weights = [variable.value for variable in served.model.variables]
+    module.weights = [variable.value for variable in served.network.model.variables]
+    module.heads = [number for head in _heads(served.network.model) for number in head.numbers]
+    module.threshold = served.threshold
     part = graph.part([LABEL, EXAMPLE_WEIGHT, ROW_ID])
     module.serving_default, module.serving_raw = request_signatures(served.columns, served.tables, spec, predict)
     module.transform_features = _of_examples(spec, lambda raw: _block(served, saved.transform_fn(raw)))
     module.labels = _of_examples({name: spec[name] for name in part.columns}, lambda raw: _block(served, part(raw)))
     names = (SERVING_DEFAULT, SERVING_RAW, SERVING_FEATURES, TRANSFORM_FEATURES)
-    return module, {name: getattr(module, name) for name in names}
+    signatures = {name: getattr(module, name) for name in names}
+    with saving():
+        for function in (*signatures.values(), module.labels):
+            function.get_concrete_function()
+    return TracedExport(served, module, signatures)
+
+
+def _heads(model: keras.Model) -> Iterator[Affine]:
+    """Yields the heads of a network and of those that it blends."""
+    for layer in model.layers:
+        if isinstance(layer, keras.Model):
+            yield from _heads(layer)
+        elif isinstance(layer, Affine):
+            yield layer
 
 
 def _of_examples(
@@ -172,14 +204,15 @@ def request_signatures(
 
 
 def _serving_features(served: Served) -> Callable:
-    keys = feature_keys(served.model)
+    model = served.network.model
+    keys = feature_keys(model)
 
     def serving_features(*values: tf.Tensor) -> dict[str, tf.Tensor]:
-        return _outputs(served, apply_model(served.model, dict(zip(keys, values, strict=True)), training=False))
+        return _outputs(served, served.network.logits(dict(zip(keys, values, strict=True))))
 
     parameters = [inspect.Parameter(key, inspect.Parameter.POSITIONAL_OR_KEYWORD) for key in keys.values()]
     serving_features.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    specs = [tf.TensorSpec(t.shape, t.dtype, name=keys[t.name]) for t in served.model.inputs]
+    specs = [tf.TensorSpec(t.shape, t.dtype, name=keys[t.name]) for t in model.inputs]
     return tf.function(serving_features, autograph=False, input_signature=specs)
 
 

@@ -65,7 +65,7 @@ def calibrate(network: Network, rows: SampledRows, task: Task, class_weights: np
     fitted = fit_correction(prior(logits), rows.labels, rows.weights, task)
     whole = Correction(fitted.scale, prior.shift * fitted.scale + fitted.shift)
     head = network.model.get_layer(HEAD)
-    head.scale, head.offset = head.scale * whole.scale, whole(head.offset)
+    head.correct(head.scale * whole.scale, whole(head.offset))
     before, after = (_quality(z, rows, task) for z in (logits, whole(logits)))
     return {"scale": whole.scale, "shift": whole.shift.tolist(), "before": before, "after": after}
 
@@ -87,7 +87,7 @@ def predict_mean(network: Network, rows: SampledRows) -> dict[str, Any]:
     mean = np.average(errors, weights=rows.weights)
     variance = float(np.average((errors - mean) ** 2, weights=rows.weights))
     head = network.model.get_layer(HEAD)
-    head.offset = (head.offset + variance / 2).astype(np.float32)
+    head.correct(head.scale, head.offset + variance / 2)
     return {"shift": [variance / 2], "deviation": variance**0.5}
 
 

@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import tensorflow as tf
 from fullpass.base.errors import UserError
 from fullpass.base.processes import stop_requests
 from fullpass.trainer.config import CheckpointConfig, EarlyStopping
+from fullpass.trainer.fit.beside import beside
 from fullpass.trainer.fit.checkpoints import Checkpoints, TrainingState
 from fullpass.trainer.fit.epoch_metrics import metrics_of
 from fullpass.trainer.fit.steps import Loop, LoopResult, Steps
@@ -99,6 +101,7 @@ class Fit:
     Attributes:
         early_stopping: When to stop early; None never stops early.
         least_gain: How much an epoch must lower the validation loss to pay for its time; 0 if any gain pays.
+        on_begun: Is called once, after the first updates.
         goes_on_to: The number of epochs up to which training goes on after `epochs` until it stops early.
         seconds: The seconds after which to stop; None sets no limit.
         steps_per_call: The updates per call on the device; None takes as many as run in about half a second.
@@ -111,6 +114,7 @@ class Fit:
     early_stopping: EarlyStopping | None
     report: Report
     on_epoch: OnEpoch
+    on_begun: Callable[[], object] = lambda: None
     least_gain: float = 0.0
     goes_on_to: int = 0
     seconds: float | None = None
@@ -150,6 +154,7 @@ class _Run:
         self._checkpoints = self._make_checkpoints()
         self._call = fit.steps_per_call or _FIRST_CALL
         self._traced = False
+        self._evaluation_begun: Callable[[], Callable[[int], LoopResult]] | None = None
         self._began = 0.0
         self._ends_at: float | None = None
         self._time_over = False
@@ -161,14 +166,12 @@ class _Run:
         limit = self._fit.seconds
         self._ends_at = None if limit is None else time.time() - self._state.seconds + limit
         fit, state = self._fit, self._state
-        run_train, run_evaluation = self._steps.training(), self._steps.evaluation()
-        batches = self._iterate(self._train, state.epoch, state.step)
-        evaluation_batches = None
+        run, batches = self._steps.training(), self._iterate(self._train, state.epoch, state.step)
+        evaluation: Callable[[int], LoopResult] | None = None
         while state.epoch < max(fit.epochs, fit.goes_on_to) and not self._time_over and not self._stopped_early():
-            self._train_epoch(run_train, batches)
-            evaluation_batches = evaluation_batches or self._iterate(self._evaluation, 0, 0)
-            sums = self._evaluate(run_evaluation, evaluation_batches)
-            self._end_epoch(sums)
+            self._train_epoch(run, batches, self._begin_beside)
+            evaluation = evaluation or self._begin_beside()()
+            self._end_epoch(self._evaluate(evaluation))
         fit.profile.close()
         if fit.save_at_end:
             self._save()
@@ -201,14 +204,28 @@ class _Run:
         options = tf.distribute.InputOptions(experimental_fetch_to_device=not text)
         return iter(self._steps.strategy.distribute_datasets_from_function(lambda _: dataset, options))
 
-    def _train_epoch(self, run: Loop, batches: Any) -> None:
-        """Makes the remaining updates of the epoch."""
+    def _begin_beside(self) -> Callable[[], Callable[[int], LoopResult]]:
+        """Begins what takes Python a while and waits for no weights; returns what waits for the evaluation loop."""
+        if self._evaluation_begun is None:
+            self._evaluation_begun = beside(self._workers, self._prepare_evaluation)
+            self._fit.on_begun()
+        return self._evaluation_begun
+
+    def _prepare_evaluation(self) -> Callable[[int], LoopResult]:
+        """Returns the function that evaluates a number of batches, with its graph built."""
+        evaluate = partial(self._steps.evaluation(), self._iterate(self._evaluation, 0, 0))
+        evaluate(0)
+        return evaluate
+
+    def _train_epoch(self, run: Loop, batches: Any, on_call: Callable[[], Any] = lambda: None) -> None:
+        """Makes the remaining updates of the epoch; `on_call` is called after each call."""
         state, steps = self._state, self._train.steps
         while state.step < steps and not (self._time_over and state.step):
             count = self._fit.profile.until_boundary(self._done, min(self._call, steps - state.step))
             started = time.monotonic()
             ran = self._call_of(run, batches, count)
             spent = time.monotonic() - started
+            on_call()
             if not math.isfinite(ran.sums["loss"]):
                 raise explain_not_finite(self._train.begin, state.epoch, state.step, count * self._workers.replicas)
             state.add(ran.sums, steps=count, waited=ran.waited, spent=spent)
@@ -234,13 +251,13 @@ class _Run:
                 "resume from the last checkpoint."
             ) from error
 
-    def _evaluate(self, run: Loop, batches: Any) -> dict[str, np.ndarray]:
+    def _evaluate(self, run: Callable[[int], LoopResult]) -> dict[str, np.ndarray]:
         totals: dict[str, np.ndarray] = {}
         done, steps = 0, self._evaluation.steps
         while done < steps:
             count = min(self._call, steps - done)
             started = time.monotonic()
-            for name, value in run(batches, count).sums.items():
+            for name, value in run(count).sums.items():
                 totals[name] = totals.get(name, 0.0) + value
             done += count
             self._after_call(count, time.monotonic() - started)

@@ -12,7 +12,6 @@ import tensorflow as tf
 
 from fullpass.trainer.input.load_split import Split
 from fullpass.trainer.input.placement import InModel, with_model_features
-from fullpass.trainer.models.model_inputs import apply_model
 from fullpass.trainer.models.weight_semantics import Network
 from fullpass.trainer.records.blocks import dense
 
@@ -70,13 +69,12 @@ class SampledRows:
     def logits(self, network: Network) -> np.ndarray:
         """Returns the logits of a network, float32 [rows, columns]."""
         batches = self.batches(network, self.features)
-        return np.concatenate([apply_model(network.model, batch, training=False).numpy() for batch in batches])
+        return np.concatenate([network.logits(batch).numpy() for batch in batches])
 
     def predictor(self, network: Network) -> Callable[[Mapping[str, Any]], np.ndarray]:
         """Returns a function that predicts these rows again and again, with some features changed.
 
-        It is traced once, because eager calls take milliseconds per input. Inputs of one form are stacked, because a
-        call takes 40 microseconds per tensor. It is not for networks that still change.
+        Inputs of one form are stacked, because a call takes 40 microseconds per tensor.
         """
         forms: dict[Any, list[keras.KerasTensor]] = {}
         for tensor in network.model.inputs:
@@ -88,7 +86,7 @@ class SampledRows:
         def apply(stacked: Sequence[tf.Tensor]) -> tf.Tensor:
             apart = (tf.unstack(stack, len(names)) for names, stack in zip(stacks, stacked, strict=True))
             features = dict(zip(chain(*stacks), chain(*apart), strict=True))
-            return apply_model(network.model, features, training=False)
+            return network.logits(features)
 
         signature = [tf.TensorSpec([len(same), *same[0].shape], same[0].dtype) for same in forms.values()]
         compute = tf.function(apply, input_signature=[signature], autograph=False)

@@ -222,8 +222,8 @@ def _take_head(head: Affine, base: BaseExport, classes: Sequence[str]) -> None:
     named = classes or [""]
     if not any(name in before for name in named):
         return
-    head.scale = base.head["scale"]
-    head.offset = np.array([before.get(n, o) for n, o in zip(named, head.offset, strict=True)], np.float32)
+    offset = [before.get(n, o) for n, o in zip(named, head.offset, strict=True)]
+    head.correct(base.head["scale"], offset)
 
 
 def _transferred(

@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.fit.sampled_rows import SampledRows, rows_to_sample, sample_rows
 from fullpass.trainer.fit.training_data import TrainingData
 from fullpass.trainer.insight.permutation_importance import measure_importance
-from fullpass.trainer.insight.simple_reference import measure_reference
+from fullpass.trainer.insight.simple_reference import Reference, fit_reference, measure_reference
 from fullpass.trainer.models.model_inputs import inputs_by_feature
 from fullpass.trainer.models.tasks import probabilities_of
 from fullpass.trainer.models.weight_semantics import Network
@@ -39,25 +40,47 @@ _MAX_BYTES = 500_000
 """Bytes of all images of the report."""
 
 
-def measure_insight(network: Network, data: TrainingData, threshold: float | None = None) -> dict[str, Any]:
+@dataclass(frozen=True, eq=False)
+class ComparedRows:
+    """The rows that a model is measured on, and the simple model that it is compared with; None without any."""
+
+    train: SampledRows
+    evaluation: SampledRows
+    reference: Reference | None
+
+
+def compared_rows(network: Network, data: TrainingData) -> ComparedRows:
+    """Samples the rows and fits the simple model to them, whatever the weights of a network are.
+
+    Args:
+        data: The data that it is trained on; with several workers, the rows of this one.
+    """
+    train = sample_rows(data.train.split, data.in_model, rows_to_sample(network, TRAIN_ROWS))
+    evaluation = sample_rows(data.evaluation.split, data.in_model, rows_to_sample(network, EVAL_ROWS))
+    inputs = list(network.inputs.values())
+    return ComparedRows(train, evaluation, fit_reference(inputs, train, evaluation, network.config.label.task))
+
+
+def measure_insight(
+    network: Network, rows: ComparedRows, names: Sequence[str], threshold: float | None = None
+) -> dict[str, Any]:
     """Returns the entries `reference`, `importance`, `alone` and `images` of training.json.
 
     `alone` is measured only if the model is so good that one feature may give the label away.
 
     Args:
-        data: The data that it was trained on; with several workers, the rows of this one.
+        names: The names of the classes in id order.
         threshold: The probability above which the export predicts class 1; None if it predicts the likeliest class.
     """
-    task = network.config.label.task
-    train = sample_rows(data.train.split, data.in_model, rows_to_sample(network, TRAIN_ROWS))
-    evaluation = sample_rows(data.evaluation.split, data.in_model, rows_to_sample(network, EVAL_ROWS))
-    reference = measure_reference(network, train, evaluation, task)
+    task, train, evaluation = network.config.label.task, rows.train, rows.evaluation
+    simple = rows.reference
+    reference = None if simple is None else measure_reference(network, simple, evaluation, task)
     suspicious = reference is not None and _almost_perfect(reference, evaluation, task)
     return {
         "reference": reference,
         "alone": measure_alone(network, train, evaluation, task) if suspicious else [],
         "importance": measure_importance(network, evaluation, task),
-        "images": show_images(network, evaluation, task, data.statistics.names, threshold),
+        "images": show_images(network, evaluation, task, names, threshold),
     }
 
 

@@ -299,16 +299,35 @@ class Bias(keras.layers.Layer):
 
 
 class Affine(keras.layers.Layer):
-    """x float [batch, n] -> x * scale + offset float32, with constants computed from the data.
+    """x float [batch, n] -> x * scale + offset float32, with numbers computed from the data.
 
     It sets the initial output and the unit of a network to those of the labels: a regression's mean and deviation, or
-    the log odds of the classes.
+    the log odds of the classes. A calibration changes them, and functions that were traced before follow: the numbers
+    are variables, though not weights, which updates, checkpoints and warm starts would change.
+
+    Attributes:
+        numbers: scale float32 [] and offset float32 [n].
     """
 
     def __init__(self, scale: float, offset: Sequence[float] | np.ndarray, **options):
         super().__init__(dtype="float32", **options)
-        self.scale = scale
-        self.offset = np.asarray(offset, np.float32)
+        self.numbers = [tf.Variable(np.asarray(value, np.float32), trainable=False) for value in (scale, offset)]
+
+    @property
+    def scale(self) -> float:
+        """The factor of every column."""
+        return float(self.numbers[0].numpy())
+
+    @property
+    def offset(self) -> np.ndarray:
+        """What is added to each column, float32 [n]."""
+        return self.numbers[1].numpy()
+
+    def correct(self, scale: float, offset: Sequence[float] | np.ndarray) -> None:
+        """Sets both."""
+        for number, value in zip(self.numbers, (scale, offset), strict=True):
+            number.assign(value)
 
     def call(self, x):
-        return x * self.scale + self.offset
+        scale, offset = self.numbers
+        return x * scale + offset

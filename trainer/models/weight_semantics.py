@@ -6,11 +6,13 @@ describes its rows: the ids of a vocabulary or a hash, or a number of plain numb
 """
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from fullpass.base.errors import UserError
 from fullpass.preprocessing.apply.stable_ids import read_vocabulary
@@ -20,7 +22,7 @@ from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.cross import Cross
 from fullpass.preprocessing.features.feature import CategoryFeature, TextFeature
 from fullpass.preprocessing.features.ids import Hash, Vocabulary
-from fullpass.trainer.models.model_inputs import ModelInput, encoded_axis
+from fullpass.trainer.models.model_inputs import ModelInput, apply_model, encoded_axis
 from fullpass.trainer.models.weight_axes import AxisPart, LayerMeaning, declared_axes
 
 Segment = dict[str, Any]
@@ -53,6 +55,23 @@ class Network:
     def pixels(self) -> int:
         """The numbers that the images of a row hold."""
         return sum(item.width for item in self.inputs.values() if item.output.kind == "image")
+
+    def logits(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Returns the logits for features by input name, with the present weights; others are ignored.
+
+        The network is traced once, whoever calls it, however often.
+        """
+        return self._traced({tensor.name: features[tensor.name] for tensor in self.model.inputs})
+
+    @cached_property
+    def _traced(self) -> Callable[[dict[str, tf.Tensor]], tf.Tensor]:
+        specs = {tensor.name: tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in self.model.inputs}
+
+        @tf.function(input_signature=[specs], autograph=False)
+        def compute(features: dict[str, tf.Tensor]) -> tf.Tensor:
+            return apply_model(self.model, features, training=False)
+
+        return compute.get_concrete_function()
 
 
 @dataclass(frozen=True)

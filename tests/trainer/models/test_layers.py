@@ -1,5 +1,6 @@
 """Layers against values computed by hand."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -15,6 +16,7 @@ from fullpass.trainer.models.layers import (
     OneHot,
 )
 from fullpass.trainer.models.networks import CrossLayer
+from fullpass.trainer.models.weight_semantics import Network
 
 
 def test_one_hot_of_several_ids_side_by_side():
@@ -103,6 +105,18 @@ def test_id_weights_add_one_row_per_feature():
 
 def test_affine_starts_from_its_constants():
     assert Affine(2.0, [10, 20])(np.array([[1, 3]], np.float32)).numpy().tolist() == [[12, 26]]
+
+
+def test_a_function_that_was_traced_before_a_correction_applies_it():
+    x = keras.Input((2,), name="x")
+    network = Network(keras.Model({"x": x}, Affine(2.0, [10, 20])(x)), {}, None, ())
+    rows = {"x": tf.constant([[1.0, 3.0]])}
+    assert network.logits(rows).numpy().tolist() == [[12, 26]]
+    head = network.model.layers[-1]
+    head.correct(3.0, [1, 2])
+    assert (head.scale, head.offset.tolist()) == (3.0, [1.0, 2.0])
+    assert network.logits(rows | {"other": None}).numpy().tolist() == [[4, 11]]
+    assert not network.model.weights
 
 
 def test_bias_starts_at_0_and_is_trained():

@@ -19,11 +19,12 @@ from fullpass.preprocessing.values.convert import convert
 from fullpass.preprocessing.values.raw_batches import raw_batches
 from fullpass.trainer.config import TrainerConfig
 from fullpass.trainer.export.export import export_model
-from fullpass.trainer.export.signatures import Served
+from fullpass.trainer.export.signatures import Served, trace_export
 from fullpass.trainer.input.raw_tensors import DTYPES
 from fullpass.trainer.models.layers import AttentionPool, MultiHot, Pool
 from fullpass.trainer.models.model_inputs import model_inputs, transformed_outputs
 from fullpass.trainer.models.networks import build_model
+from fullpass.trainer.models.weight_semantics import Network
 
 TABLE = {
     "tags": [["a", "b", "a"], None, [], ["c", None, "b"], ["a", None], ["d"] * 5],
@@ -81,7 +82,7 @@ def test_an_export_answers_examples_and_json_alike(tmp_path, kind):
         for name, column in served.columns.items()
     }
     examples = encode_rows(arrays).to_pylist()
-    export_model(served, str(tmp_path / "export"), name="lists", source={}, samples=examples)
+    export_model(trace_export(served), str(tmp_path / "export"), name="lists", source={}, samples=examples)
     loaded = tf.saved_model.load(str(tmp_path / "export"))
     scores = loaded.signatures["serving_default"](examples=tf.constant(examples))["scores"].numpy()
     assert len(np.unique(scores)) == len(TABLE["y"]), scores  # every row has a distinct score
@@ -118,7 +119,8 @@ def served_lists(folder, kind):
     keras.utils.set_random_seed(1)
     model = build_model(inputs, task="binary", classes=1, config=TrainerConfig.model_validate({"model": kind}).model)
     model.set_weights([np.random.default_rng(1).normal(0, 0.3, weight.shape) for weight in model.get_weights()])
-    return Served(model, output, serving_columns(config), feature_names(features), config.label, ("0", "1"))
+    network = Network(model, inputs, config, ())
+    return Served(network, output, serving_columns(config), feature_names(features), config.label, ("0", "1"))
 
 
 def padded(value):

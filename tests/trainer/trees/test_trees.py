@@ -49,7 +49,7 @@ def test_trees_grow_again_on_validation_rows_with_the_corrections_of_the_first(b
     hurried = spec.config.model_copy(update={"training": spec.config.training.model_copy(update={"time": "0s"})})
     assert train(data, replace(spec, config=hurried), strategy).parts["trees"].again is None
     first = train(data, spec, strategy)
-    first.network.model.get_layer("head").scale, first.network.model.get_layer("head").offset = 0.5, np.float32([0.25])
+    first.network.model.get_layer("head").correct(0.5, [0.25])
     last = final(first, data, spec)
     rows = data.train.counts.weighted_rows, data.validation.counts.weighted_rows
     assert (first.trees["forests"], last.trees["forests"]) == (0, 3)
@@ -132,9 +132,9 @@ def test_losses_of_regressions(planted, loss):
     if found.network.model.output_shape[-1] > 1:
         rows = {
             tensor.name: tf.zeros([1, *(n or 1 for n in tensor.shape[1:])], tensor.dtype)
-            for tensor in found.model.inputs
+            for tensor in found.network.model.inputs
         }
-        middle, low, _, high = found.model(rows).numpy()[0]
+        middle, low, _, high = found.network.model(rows).numpy()[0]
         assert low < middle < high
         assert history["val_coverage_0.1"][-1] < 0.3 < 0.7 < history["val_coverage_0.9"][-1]
 

@@ -114,7 +114,7 @@ def test_all_kinds_of_paths_reach_the_model(planted, tmp_path, trainings):
         assert trial.data.batch_size == values["training.batch_size"] in (40, 50, 60)
         assert 0.0 <= values["model.dropout"] <= 0.5
         shape = values["model.hidden"], values["features.city.encoding.embedding"]
-        sizes[shape] = trial.trained.model.count_params()
+        sizes[shape] = trial.trained.network.model.count_params()
     assert len(set(sizes.values())) == len(sizes) > 1
 
 
