@@ -25,7 +25,7 @@ from rich.console import Console
 from benchmarks.common import FULLPASS, ROOT, Ratio, print_ratios, run_json, time_command, write_results
 from fullpass.components.ingest.writing.manifest import read_manifest
 from fullpass.trainer.records.blocks import Layout
-from fullpass.trainer.records.columns import FOLDER, ColumnFile, publish_columns
+from fullpass.trainer.records.column_files import FOLDER, ColumnFile, publish_columns
 
 SIDES = ("stock", "memory", "disk", "none", "numpy")
 LEAST_ROWS = 250_000

@@ -29,7 +29,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     ),
     "digest of user code": (150, ("pipeline/authoring/user_code",)),
     "readers": (2_630, ("components/ingest/readers/",)),
-    "sources, spans, split, write, account": (2_800, ("components/ingest/",)),
+    "sources, spans, split, write, account": (2_811, ("components/ingest/",)),
     "joins, histories, forecasts": (740, ("components/ingest/joins/", "components/ingest/history/")),
     "statistics, data gate": (
         1_360,
@@ -41,7 +41,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
         1_460,
         ("preprocessing/analysis/", "components/transform/", "components/accumulate", "components/read_records"),
     ),
-    "records, input, data service": (1_690, ("trainer/records/", "trainer/input/")),
+    "records, input, data service": (1_825, ("trainer/records/", "trainer/input/")),
     "networks, loop": (3_644, ("trainer/",)),
     "trees, linear, insight": (1_627, ("trainer/trees/", "trainer/linear/", "trainer/insight/")),
     "tuning": (330, ("trainer/tuning/", "components/tuning/")),

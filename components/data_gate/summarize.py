@@ -47,10 +47,11 @@ class SummarizeFiles(FileAccumulator):
 
     def __init__(self, source: SeriesSource, store: SummaryStore, spans: Sequence[SpanName]):
         self._source, self._store, self._spans = source, store, list(spans)
-        self._reader = RecordReader("summarised", None)
+        self._dtypes = raw_dtypes({column.name: column for column in source.columns})
+        self._reader = RecordReader("summarised", None, dtypes=self._dtypes)
 
     def start(self, constants: Any) -> None:
-        self._examples = RawExamples(raw_dtypes({column.name: column for column in self._source.columns}))
+        self._examples = RawExamples(self._dtypes)
 
     def accumulate(self, path: str, groups: tuple[Any, ...]) -> Iterator[tuple[Any, Any]]:
         sketches = Sketches(self._source)

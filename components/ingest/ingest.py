@@ -47,7 +47,14 @@ from fullpass.components.ingest.writing.record_writer import PENDING, ChunkWrite
 from fullpass.components.ingest.writing.shards import WrittenChunk
 from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, ROW_BITS
 from fullpass.preprocessing.values.shown_cells import text_at
+from fullpass.trainer.input.raw_column_files import raw_layout, stored_rows, write_rows
+from fullpass.trainer.records.column_files import ColumnFile, ColumnWriter, publish_columns
 
+_MOST_COLUMN_BYTES = 0.5
+"""Columns take at most half the bytes of the records. Those of long texts take more, and parsing these costs little."""
+_MOST_RECORD_BYTES = 64 << 10
+"""Mean bytes of a record up to which columns are written: 2,700 numbers. Batches of wider tables have few rows,
+and a column takes the time of 500 rows, whatever their number."""
 _QUARANTINE_SCHEMA = pa.schema(
     {"file": pa.string(), "row": pa.int64(), "column": pa.string(), "reason": pa.string(), "text": pa.string()}
 )
@@ -90,7 +97,11 @@ def finish_ingestion(ingestion: Ingestion) -> Manifest:
     manifest = replace(manifest, overlaps=overlaps)
     for split in ingestion.splits:
         chunks = [WrittenChunk(**chunk) for result in results for chunk in result["chunks"][split]]
-        publish(ingestion.folder, split, chunks, ingestion.layout)
+        record_bytes = publish(ingestion.folder, split, chunks, ingestion.layout)
+        files = [ColumnFile(**file) for result in results for file in result["columns"].get(split, ())]
+        if files and _columns_pay(files):
+            pending, layout = f"{ingestion.folder}/{PENDING}/{split}", raw_layout(ingestion.columns)
+            publish_columns(ingestion.folder, pending, split, layout, files, record_bytes)
     if bad:
         table = pa.Table.from_pylist([asdict(row) | {"file": redact(row.file)} for row in bad], _QUARANTINE_SCHEMA)
         pq.write_table(table, f"{ingestion.folder}/{QUARANTINE}")
@@ -127,6 +138,7 @@ def ingest_task(ingestion: Ingestion, task: ReadTask, rate: ReadRate) -> dict[st
     started = time.time()
     writers = {split: ChunkWriter(ingestion.folder, split, task.name, ingestion.layout) for split in ingestion.splits}
     runs = {s: RunWriter(f"{ingestion.folder}/{PENDING}/rows.by-content/{s}-{task.name}") for s in ingestion.splits}
+    beside = _column_writers(ingestion, task.name)
     counts: list[dict[str, Any]] = []
     seen: set[str] = set()
     bad: list[BadRow] = []
@@ -143,7 +155,7 @@ def ingest_task(ingestion: Ingestion, task: ReadTask, rate: ReadRate) -> dict[st
                 written += Counter({split: len(rows) for split, rows in rows_of_split.items()})
                 # A thread writes a batch while the next one is read: both run C++ without the GIL.
                 _wait(pending)
-                pending.append(writing.submit(_write, ingestion, number, batch, rows_of_split, writers, runs))
+                pending.append(writing.submit(_write, ingestion, number, batch, rows_of_split, writers, runs, beside))
                 rate.report(reading.read, reading.consumed, reading.path.rsplit("/", 1)[-1])
             rows_read = reading.read + reading.malformed
             seen |= reading.seen
@@ -169,12 +181,15 @@ def ingest_task(ingestion: Ingestion, task: ReadTask, rate: ReadRate) -> dict[st
         for split in ingestion.splits:
             writers[split].close()
             runs[split].close()
+        for writer in beside.values():
+            writer.close()
     return {
         **task.place,
         "seconds": [started, time.time()],
         "counts": counts,
         "written": {split: writer.rows for split, writer in writers.items()},
         "chunks": {split: [asdict(chunk) for chunk in writer.chunks] for split, writer in writers.items()},
+        "columns": {split: [asdict(file) for file in writer.files] for split, writer in beside.items()},
         "hashes": {split: [asdict(run) for run in writer.runs] for split, writer in runs.items()},
         "bad": [asdict(row) for row in bad],
         "seen": sorted(seen),
@@ -182,6 +197,13 @@ def ingest_task(ingestion: Ingestion, task: ReadTask, rate: ReadRate) -> dict[st
         "left_out": left_out,
         "histories": histories,
     }
+
+
+def _column_writers(ingestion: Ingestion, prefix: str) -> dict[str, ColumnWriter]:
+    """Returns the writer of the columns of each split; none of images, nor of records in another order."""
+    if ingestion.layout.seed is not None or any(column.image for column in ingestion.columns):
+        return {}
+    return {split: ColumnWriter(f"{ingestion.folder}/{PENDING}/{split}", prefix) for split in ingestion.splits}
 
 
 def _wait(pending: list[Future[None]]) -> None:
@@ -203,6 +225,11 @@ def _assign(ingestion: Ingestion, index: int, reading: Reading, batch: RowBatch)
     return {split: positions for split, positions in found.items() if len(positions)}
 
 
+def _columns_pay(files: Sequence[ColumnFile]) -> bool:
+    rows, stored, records = (sum(getattr(file, of) for file in files) for of in ("rows", "bytes", "record_bytes"))
+    return bool(stored <= _MOST_COLUMN_BYTES * records and records <= _MOST_RECORD_BYTES * rows)
+
+
 def _write(
     ingestion: Ingestion,
     index: int,
@@ -210,6 +237,7 @@ def _write(
     rows_of_split: Mapping[str, np.ndarray],
     writers: Mapping[str, ChunkWriter],
     runs: Mapping[str, RunWriter],
+    beside: Mapping[str, ColumnWriter],
 ) -> None:
     """Writes the rows at some positions of a batch, by split."""
     rows, arrays, _ = batch
@@ -217,8 +245,11 @@ def _write(
     features = encode_features({column.name: arrays[column.name] for column in ingestion.columns})
     encoded = examples(features, encode_features({RAW_ROW_ID: pa.array(row_ids)}))
     content = equality_hashes(features)
+    stored = stored_rows(ingestion.columns, arrays, row_ids, encoded) if beside else None
     for split, positions in rows_of_split.items():
         writers[split].write(encoded.take(pa.array(positions)))
+        if stored is not None:
+            write_rows(beside[split], stored.take(pa.array(positions)))
         runs[split].write(content[positions], row_ids[positions])
 
 

@@ -73,10 +73,11 @@ class StatisticsOfFiles(FileAccumulator):
 
     def __init__(self, source: SeriesSource, rows: int | None, folders: dict[str, str], summaries: SummarizeFiles):
         self._source, self._folders, self._summaries = source, folders, summaries
-        self._reader = RecordReader("read", rows, BATCH_ROWS)
+        self._dtypes = raw_dtypes({column.name: column for column in source.columns})
+        self._reader = RecordReader("read", rows, BATCH_ROWS, dtypes=self._dtypes)
 
     def start(self, constants: Any) -> None:
-        self._examples = RawExamples(raw_dtypes({column.name: column for column in self._source.columns}))
+        self._examples = RawExamples(self._dtypes)
         self._statistics = StatisticsAccumulator()
 
     def accumulate(self, path: str, groups: tuple[Any, ...]) -> Iterator[tuple[Any, Any]]:

@@ -11,6 +11,7 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
+from tensorflow_metadata.proto.v0 import schema_pb2
 
 from fullpass.base.errors import UserError
 from fullpass.components.accumulate import AccumulateFiles, FileAccumulator, States
@@ -22,6 +23,7 @@ from fullpass.components.transform.read_examples import (
     ReadExamples,
     ToRecordBatches,
     batch_bytes_of,
+    dtypes_of,
     parser_of,
 )
 from fullpass.preprocessing.analysis.accumulators import Accumulator, EncodedStates
@@ -169,7 +171,8 @@ class _AnalyzeFiles(FileAccumulator):
     def __init__(self, function: PreprocessingFunction, plan: _Plan, rows: int | None):
         self._function, self._plan = function, plan
         config = PreprocessingConfig.model_validate_json(function.preprocessing)
-        self._reader = RecordReader("train analysed", rows, batch_bytes=batch_bytes_of(config))
+        dtypes = dtypes_of(schema_pb2.Schema.FromString(function.schema))
+        self._reader = RecordReader("train analysed", rows, batch_bytes=batch_bytes_of(config), dtypes=dtypes)
 
     def start(self, constants: Any) -> None:
         accumulators = _of(self._function, self._plan.absent)

@@ -1,4 +1,4 @@
-"""Applies the transform graph to serialized raw examples.
+"""Applies the transform graph to raw examples.
 
 Transformed examples contain the features computed at `transform`, and the raw columns from which other features are
 computed later. If there are no such raw columns, the features are also returned as columns.
@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -46,7 +47,7 @@ class TransformedRows:
 
 
 class ApplyGraph(beam.DoFn):
-    """Transforms batches: (serialized raw examples, folder of the transform graph) -> `TransformedRows`.
+    """Transforms batches: (raw examples, folder of the transform graph) -> `TransformedRows`.
 
     A separate thread encodes a batch while the graph computes the next one; both run C++ code that releases the GIL.
 
@@ -75,7 +76,7 @@ class ApplyGraph(beam.DoFn):
     def start_bundle(self) -> None:
         self._pending: Future[TransformedRows] | None = None
 
-    def process(self, raw_examples: list[bytes], graph: str) -> Iterator[TransformedRows]:
+    def process(self, raw_examples: Any, graph: str) -> Iterator[TransformedRows]:
         if self._transformer is None:
             self._sizes = id_sizes(self._config, graph)
             self._transformer = self._start(graph)

@@ -12,8 +12,6 @@ from functools import partial
 from typing import Any
 
 import apache_beam as beam
-import google_crc32c
-import pyarrow as pa
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx.dsl.io import fileio
 
@@ -26,7 +24,7 @@ from fullpass.components.transform.analyze_spans import TrainSpan, analyze_spans
 from fullpass.components.transform.analyzer_cache import AnalyzerCache
 from fullpass.components.transform.apply_graph import ApplyGraph, TransformedRows
 from fullpass.components.transform.own_outputs import id_sizes
-from fullpass.components.transform.read_examples import ANALYZED_SPLIT, ReadExamples, batch_bytes_of
+from fullpass.components.transform.read_examples import ANALYZED_SPLIT, ReadExamples, batch_bytes_of, dtypes_of
 from fullpass.preprocessing.analysis.traced_preprocessing import PreprocessingFunction
 from fullpass.preprocessing.apply.stable_ids import BaseModelRef
 from fullpass.preprocessing.config import PreprocessingConfig
@@ -34,12 +32,9 @@ from fullpass.preprocessing.internals.beam_internals import GlobalWindows, Share
 from fullpass.preprocessing.internals.tft_internals import DatasetMetadata, write_metadata
 from fullpass.trainer.export.sample_requests import write_samples
 from fullpass.trainer.records import blocks
-from fullpass.trainer.records.columns import ColumnFile, publish_columns
+from fullpass.trainer.records.column_files import ColumnFile, ColumnWriter, publish_columns
 
 SAMPLED_SPLIT = "eval"
-_FILE_BYTES = 8 << 20
-"""Bytes of a file of transformed columns from which the next one begins."""
-_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 @dataclass(frozen=True)
@@ -160,7 +155,8 @@ def _transform(full_pass: FullPass, pipeline: beam.Pipeline, graph: beam.PCollec
     written = []
     for split, files in full_pass.examples.items():
         size = batch_bytes_of(full_pass.preprocessing)
-        read = ReadExamples(files, f"{split} transformed", full_pass.rows.get(split), size)
+        note, rows = f"{split} transformed", full_pass.rows.get(split)
+        read = ReadExamples(files, note, rows, size, dtypes_of(full_pass.schema))
         raw = pipeline | f"Raw[{split}]" >> read
         apply = ApplyGraph(full_pass.preprocessing, schema, split, shared)
         applied = raw | f"Transform[{split}]" >> beam.ParDo(apply, beam.pvalue.AsSingleton(graph))
@@ -180,39 +176,3 @@ def _publish_split(full_pass: FullPass, split: str) -> int:
         files = [ColumnFile(**file) for bundle in bundles for file in bundle["columns"]]
         publish_columns(str(full_pass.transformed), folder, split, blocks.Layout.from_json(bundles[0]["layout"]), files)
     return rows
-
-
-class ColumnWriter:
-    """Writes the columns of one bundle, in files of bounded size (trainer/records/columns.py).
-
-    `files` is complete after `close`.
-    """
-
-    def __init__(self, folder: str, prefix: str):
-        """Constructs the writer; files are written later."""
-        self.files: list[ColumnFile] = []
-        self._folder, self._prefix = folder, prefix
-        self._sink: pa.BufferOutputStream | None = None
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Appends rows."""
-        if self._sink is None:
-            self._sink, self._rows = pa.BufferOutputStream(), 0
-            self._writer = pa.ipc.new_stream(self._sink, batch.schema, options=_COMPRESSED)
-        self._writer.write_batch(batch)
-        self._rows += batch.num_rows
-        if self._sink.tell() >= _FILE_BYTES:
-            self.close()
-
-    def close(self) -> None:
-        """Writes the buffered rows."""
-        if self._sink is None:
-            return
-        self._writer.close()
-        content = self._sink.getvalue().to_pybytes()
-        name = f"{self._prefix}-{len(self.files):05d}.arrow"
-        fileio.makedirs(self._folder)
-        with fileio.open(f"{self._folder}/{name}", "wb") as file:
-            file.write(content)
-        self.files.append(ColumnFile(name, self._rows, len(content), google_crc32c.value(content)))
-        self._sink = None

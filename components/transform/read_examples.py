@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
+from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
@@ -17,7 +18,7 @@ from fullpass.preprocessing.features.feature import TextFeature
 from fullpass.preprocessing.internals.tfx_bsl_internals import ExamplesToRecordBatchDecoder
 from fullpass.preprocessing.values.byte_batches import BATCH_BYTES
 from fullpass.preprocessing.values.raw_batches import as_train_rows
-from fullpass.trainer.input.raw_examples import RawExamples
+from fullpass.trainer.input.raw_examples import RawExamples, RawRows
 
 ANALYZED_SPLIT = "train"
 _BYTES_WITH_TEXTS = 4 << 20
@@ -26,8 +27,13 @@ _BYTES_WITH_TEXTS = 4 << 20
 _DTYPES = {schema_pb2.FLOAT: tf.float32, schema_pb2.INT: tf.int64, schema_pb2.BYTES: tf.string}
 
 
-Parse = Callable[[Sequence[bytes]], dict[str, tf.SparseTensor | tf.Tensor]]
-"""Serialized raw examples -> their columns, as [rows, values] without missing values; dense if the schema says so."""
+Parse = Callable[[RawRows], dict[str, tf.SparseTensor | tf.Tensor]]
+"""Raw examples -> their columns, as [rows, values] without missing values; dense if the schema says so."""
+
+
+def dtypes_of(schema: schema_pb2.Schema) -> dict[str, tf.DType]:
+    """Returns the dtype of each column of a schema."""
+    return {one.name: _DTYPES[one.type] for one in schema.feature}
 
 
 def parser_of(schema: bytes, columns: Iterable[str], split: str) -> Parse:
@@ -43,7 +49,7 @@ def parser_of(schema: bytes, columns: Iterable[str], split: str) -> Parse:
     if not folds:
         return parse
 
-    def of_train(examples: Sequence[bytes]) -> dict[str, tf.SparseTensor]:
+    def of_train(examples: RawRows) -> dict[str, tf.SparseTensor]:
         parsed = parse(examples)
         return {**parsed, RAW_TRAIN_ROW: parsed[RAW_ROW_ID]}
 
@@ -51,7 +57,7 @@ def parser_of(schema: bytes, columns: Iterable[str], split: str) -> Parse:
 
 
 def _with_dense(
-    parse: Parse, shapes: Mapping[str, Sequence[int]], examples: Sequence[bytes]
+    parse: Parse, shapes: Mapping[str, Sequence[int]], examples: RawRows
 ) -> dict[str, tf.SparseTensor | tf.Tensor]:
     """Returns parsed columns, dense where a schema, such as one of TFX's SchemaGen, says their shape."""
     parsed = parse(examples)
@@ -80,20 +86,28 @@ def batch_bytes_of(config: PreprocessingConfig) -> int:
 
 
 class ReadExamples(beam.PTransform):
-    """Reads TFRecord files as lists of serialized examples.
+    """Reads TFRecord files as batches of a `RecordReader`.
 
     Args:
         note: Text about the current step, shown with the progress.
-        batch_bytes: The largest size of a list of more than one example.
+        batch_bytes: The largest size of a batch of more than one example.
+        dtypes: Those of the columns that may be read in place of the examples.
     """
 
-    def __init__(self, paths: Sequence[str], note: str, rows: int | None, batch_bytes: int = BATCH_BYTES):
+    def __init__(
+        self,
+        paths: Sequence[str],
+        note: str,
+        rows: int | None,
+        batch_bytes: int = BATCH_BYTES,
+        dtypes: Mapping[str, tf.DType] | None = None,
+    ):
         super().__init__()
         self._paths = list(paths)
-        self._reader = RecordReader(note, rows, batch_bytes=batch_bytes)
+        self._reader = RecordReader(note, rows, batch_bytes=batch_bytes, dtypes=dtypes)
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
-        read = beam.ParDo(_ReadFile(self._reader)).with_output_types(list[bytes])
+        read = beam.ParDo(_ReadFile(self._reader))
         return pipeline | "Files" >> beam.Create(self._paths) | "Read" >> read
 
 
@@ -101,7 +115,7 @@ class _ReadFile(beam.DoFn):
     def __init__(self, reader: RecordReader):
         self._reader = reader
 
-    def process(self, path: str) -> Iterator[list[bytes]]:
+    def process(self, path: str) -> Iterator[Any]:  # Beam's type check does not support a union here
         yield from self._reader.batches(path)
 
 

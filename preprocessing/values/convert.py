@@ -100,7 +100,7 @@ def convert(column: pa.Array, raw: RawColumn, *, strip: bool, missing: Sequence[
     """
     column = without_dictionary(column)
     if pa.types.is_null(column.type):
-        return Converted(pa.nulls(len(column), _kind(raw)))
+        return Converted(pa.nulls(len(column), arrow_type(raw)))
     if raw.type == "vector":
         return _vector(column, raw)
     if raw.many:
@@ -125,7 +125,8 @@ def convert_raw(column: pa.Array, raw: RawColumn, text: RawText) -> Converted:
     return convert(column, raw, strip=text.strip, missing=text.missing_of(raw.name), decimal=text.decimal)
 
 
-def _kind(raw: RawColumn) -> pa.DataType:
+def arrow_type(raw: RawColumn) -> pa.DataType:
+    """Returns the type of `Converted.flat` of a raw column."""
     kind = {"number": pa.float32(), "string": pa.binary(), "vector": pa.list_(pa.float32())}[raw.type]
     return pa.large_list(kind) if raw.many else kind
 
@@ -275,7 +276,9 @@ def _sole_values(lists: pa.Array, raw: RawColumn, *, strip: bool, missing: Seque
 
 def _vector(column: pa.Array, raw: RawColumn) -> Converted:
     if not is_list(column.type):
-        return Converted(pa.nulls(len(column), _kind(raw)), ((as_mask(column.is_valid()), "not a list of numbers"),))
+        return Converted(
+            pa.nulls(len(column), arrow_type(raw)), ((as_mask(column.is_valid()), "not a list of numbers"),)
+        )
     while is_list(column.type.value_type):
         column = _joined(column)
     lengths = lengths_of(column)

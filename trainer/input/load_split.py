@@ -45,7 +45,8 @@ from fullpass.trainer.input.split_counts import (
     rows_not_finite,
 )
 from fullpass.trainer.records.blocks import Block, Chunk, Layout, Packed, PackedRows, join_and_free, row_count
-from fullpass.trainer.records.columns import DamagedColumns, SplitColumns, find_columns
+from fullpass.trainer.records.column_files import DamagedColumns
+from fullpass.trainer.records.columns import SplitColumns, find_columns
 from fullpass.trainer.records.record_files import BLOCK_ROWS
 
 _LOG = logging.getLogger(__name__)

@@ -19,6 +19,8 @@ from fullpass.preprocessing.values.arrow_text import joined_rows
 _HEAD_DTYPE = np.dtype([("length", "<u8"), ("checksum", "<u4")])
 """What stands before the content of a record: its length, and the checksum of the length."""
 _HEAD = _HEAD_DTYPE.itemsize
+FRAME_BYTES = _HEAD + 4
+"""Bytes that a frame adds to the content of a record."""
 _LONGEST = (1 << 31) - 1
 """Bytes of the longest record: no protocol buffer message is longer."""
 _CHUNK_BYTES = 16 << 20

@@ -21,14 +21,13 @@ from tfx.dsl.io import fileio
 
 from fullpass.base.files import opened
 from fullpass.components.ingest.writing.shards import (
-    FRAME_BYTES,
     ChunkRange,
     ShardLayout,
     WrittenChunk,
     cut,
     whole_chunk,
 )
-from fullpass.trainer.records.frames import frames
+from fullpass.trainer.records.frames import FRAME_BYTES, frames
 
 PENDING = "_pending"
 """Folder of unfinished files inside the artifact; readers of a split ignore it."""
@@ -158,18 +157,24 @@ class JoinChunks(beam.PTransform):
         _join(ranges, path, self._layout, shuffled_by=f"{split}/{index}")
 
 
-def publish(folder: str, split: str, chunks: Sequence[WrittenChunk], layout: ShardLayout) -> None:
-    """Moves the joined files of a split into `Split-<split>` under their final names."""
+def publish(folder: str, split: str, chunks: Sequence[WrittenChunk], layout: ShardLayout) -> list[int]:
+    """Moves the joined files of a split into `Split-<split>` under their final names.
+
+    Returns:
+        The bytes of the records of each file, before compression.
+    """
     target = f"{folder}/Split-{split}"
     fileio.makedirs(target)
     suffix = ".tfrecord.gz" if layout.gzip else ".tfrecord"
     ordered = sorted(chunks, key=lambda chunk: chunk.path)
+    parts = list(cut(ordered, layout))
     paths = [
         ranges[0].path if _as_it_is(ranges, ordered, layout) else _joined(ranges[0].path, i)
-        for i, ranges in enumerate(cut(ordered, layout))
+        for i, ranges in enumerate(parts)
     ]
     for i, path in enumerate(paths):
         fileio.rename(path, f"{target}/examples-{i:05d}-of-{len(paths):05d}{suffix}")
+    return [sum(part.end - part.begin for part in ranges) for ranges in parts]
 
 
 def _join(ranges: Sequence[ChunkRange], path: str, layout: ShardLayout, *, shuffled_by: str) -> None:

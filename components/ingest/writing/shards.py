@@ -13,8 +13,6 @@ from itertools import accumulate, pairwise
 _FILES_PER_READER = 10
 LEAST_BYTES = 10 << 20
 """The guide's ten files per reader, of at least 10 MB."""
-FRAME_BYTES = 16
-"""Number of bytes that TFRecord framing adds to a record: its length and two checksums."""
 _MARKS = 128
 """Places per file at which it may be cut, so that files differ by less than a percent."""
 

@@ -18,9 +18,8 @@ from tensorflow_transform.tf_metadata import schema_utils
 from fullpass.base import state_file
 from fullpass.base.errors import UserError
 from fullpass.components.ingest.writing.shards import ShardLayout
-from fullpass.components.transform import full_pass
 from fullpass.components.transform.apply_graph import examples_of
-from fullpass.components.transform.full_pass import ColumnWriter, FullPass, finish_full_pass, run_full_pass
+from fullpass.components.transform.full_pass import FullPass, finish_full_pass, run_full_pass
 from fullpass.preprocessing.columns.raw_schema import raw_schema
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.internals.beam_internals import local_pipeline
@@ -29,8 +28,10 @@ from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, Split, load_split
 from fullpass.trainer.input.placement import placement_of
 from fullpass.trainer.models.model_inputs import transformed_outputs
+from fullpass.trainer.records import column_files
 from fullpass.trainer.records.blocks import Layout, PackedColumn
-from fullpass.trainer.records.columns import as_columns, find_columns, layout_of_schema, publish_columns
+from fullpass.trainer.records.column_files import ColumnWriter, publish_columns
+from fullpass.trainer.records.columns import as_columns, find_columns, layout_of_schema
 from fullpass.trainer.records.record_files import list_files
 from tests.record_files import example, write_records
 
@@ -130,7 +131,7 @@ def test_all_rows_of_a_weight_come_in_their_order(tmp_path, size):
 
 @pytest.mark.usefixtures("never_parsed")
 def test_rows_beyond_the_size_of_a_file_go_to_another(tmp_path, monkeypatch):
-    monkeypatch.setattr(full_pass, "_FILE_BYTES", 1)
+    monkeypatch.setattr(column_files, "FILE_BYTES", 1)
     files = write(tmp_path, [batch_of(VALUES)] * 3)
     assert sorted(path.name for path in (tmp_path / "columns").iterdir()) == [
         *(f"train-{number:05d}.arrow" for number in range(3)),
@@ -181,7 +182,7 @@ def replace_key(file: Path, **keys: Any) -> None:
 @pytest.mark.parametrize("damage", [flip, cut, Path.unlink])
 @pytest.mark.parametrize("name", ["train-00001.arrow", "train.json"])
 def test_the_examples_are_read_where_columns_are_damaged(tmp_path, monkeypatch, caplog, damage, name):
-    monkeypatch.setattr(full_pass, "_FILE_BYTES", 1)
+    monkeypatch.setattr(column_files, "FILE_BYTES", 1)
     files = write(tmp_path, [batch_of(VALUES)] * 3)
     damage(tmp_path / "columns" / name)
     with caplog.at_level(logging.WARNING):
@@ -191,7 +192,7 @@ def test_the_examples_are_read_where_columns_are_damaged(tmp_path, monkeypatch, 
     assert [name in message for message in told] == ([] if (damage, name) == (Path.unlink, "train.json") else [True])
 
 
-@pytest.mark.parametrize("format_", [0, 2, "1"])
+@pytest.mark.parametrize("format_", [1, 3, "2"])
 def test_columns_of_another_format_are_left_alone(tmp_path, format_):
     files = write(tmp_path, [batch_of(VALUES)])
     replace_key(tmp_path / "columns" / "train.json", format=format_, columns="of another kind")
