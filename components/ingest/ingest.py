@@ -99,7 +99,8 @@ def finish_ingestion(ingestion: Ingestion) -> Manifest:
         chunks = [WrittenChunk(**chunk) for result in results for chunk in result["chunks"][split]]
         record_bytes = publish(ingestion.folder, split, chunks, ingestion.layout)
         files = [ColumnFile(**file) for result in results for file in result["columns"].get(split, ())]
-        if files and _columns_pay(files):
+        whole = sum(file.record_bytes for file in files) == sum(record_bytes)
+        if files and whole and _columns_pay(files):
             pending, layout = f"{ingestion.folder}/{PENDING}/{split}", raw_layout(ingestion.columns)
             publish_columns(ingestion.folder, pending, split, layout, files, record_bytes)
     if bad:
@@ -237,7 +238,7 @@ def _write(
     rows_of_split: Mapping[str, np.ndarray],
     writers: Mapping[str, ChunkWriter],
     runs: Mapping[str, RunWriter],
-    beside: Mapping[str, ColumnWriter],
+    beside: dict[str, ColumnWriter],
 ) -> None:
     """Writes the rows at some positions of a batch, by split."""
     rows, arrays, _ = batch
@@ -248,8 +249,10 @@ def _write(
     stored = stored_rows(ingestion.columns, arrays, row_ids, encoded) if beside else None
     for split, positions in rows_of_split.items():
         writers[split].write(encoded.take(pa.array(positions)))
-        if stored is not None:
+        if stored is not None and split in beside:
             write_rows(beside[split], stored.take(pa.array(positions)))
+            if not _columns_pay(beside[split].files):
+                del beside[split]  # nothing is published of a split that lacks some rows
         runs[split].write(content[positions], row_ids[positions])
 
 

@@ -161,6 +161,16 @@ def test_texts_that_take_as_much_as_the_records_have_no_columns(tmp_path):
     assert not (tmp_path / "examples" / "columns").exists()
 
 
+@pytest.mark.usefixtures("small_files")
+def test_columns_end_at_texts_that_take_as_much_as_the_records(tmp_path):
+    random = np.random.default_rng(0)
+    zones = ["short"] * 100 + [random.bytes(300).hex() for _ in range(100)] + ["short"] * 1000
+    pq.write_table(pa.table({"zone": zones, "fare": [1.0] * len(zones)}), tmp_path / "a.parquet")
+    manifest = ingesting.ingest(tmp_path, {"format": "parquet", "path": "a.parquet"}, COLUMNS[:2])
+    assert sum(manifest.written.values()) == len(zones)
+    assert not (tmp_path / "examples" / "columns").exists()
+
+
 def test_records_of_very_many_columns_have_none(tmp_path):
     names = [f"a number that has the number {number}" for number in range(1500)]
     pq.write_table(pa.table({name: [1.0] * 20 for name in names}), tmp_path / "a.parquet")
