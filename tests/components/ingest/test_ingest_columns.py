@@ -161,10 +161,12 @@ def test_texts_that_take_as_much_as_the_records_have_no_columns(tmp_path):
     assert not (tmp_path / "examples" / "columns").exists()
 
 
-@pytest.mark.usefixtures("small_files")
-def test_columns_end_at_texts_that_take_as_much_as_the_records(tmp_path):
+def test_columns_end_at_texts_that_take_as_much_as_the_records(tmp_path, monkeypatch):
+    """Those of all rows together would take less than half."""
+    monkeypatch.setattr(rows, "BATCH_ROWS", 512)
+    monkeypatch.setattr(column_files, "FILE_RECORD_BYTES", 10_000)
     random = np.random.default_rng(0)
-    zones = ["short"] * 100 + [random.bytes(300).hex() for _ in range(100)] + ["short"] * 1000
+    zones = [random.bytes(300).hex() for _ in range(100)] + ["short"] * 6000
     pq.write_table(pa.table({"zone": zones, "fare": [1.0] * len(zones)}), tmp_path / "a.parquet")
     manifest = ingesting.ingest(tmp_path, {"format": "parquet", "path": "a.parquet"}, COLUMNS[:2])
     assert sum(manifest.written.values()) == len(zones)
