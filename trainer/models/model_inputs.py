@@ -193,7 +193,7 @@ def encode(inputs: Mapping[str, ModelInput]) -> list[keras.KerasTensor]:
     tables = _tables(inputs)
     numbers, others = _by_knots(inputs)
     found = [_encode_run(list(run), tables, inputs) for _, run in itertools.groupby(others, _kind)]
-    return [_embed_numbers(numbers), *found] if numbers else found
+    return [*_embed_numbers(numbers), *found] if numbers else found
 
 
 def encoded_axis(inputs: Mapping[str, ModelInput]) -> list[AxisPart]:
@@ -270,7 +270,7 @@ def _columns_of(sequence: str, inputs: Mapping[str, ModelInput]) -> list[ModelIn
     return [item for item in inputs.values() if item.output.sequence == sequence]
 
 
-def _embed_numbers(numbers: Sequence[ModelInput]) -> keras.KerasTensor:
+def _embed_numbers(numbers: Sequence[ModelInput]) -> list[keras.KerasTensor]:
     knots = np.stack([item.knots for item in numbers if item.knots is not None])
     layer = NumberEmbedding(knots, NUMBER_WIDTH, name="number_embedding")
     rows = [numbers_part(item) for item in numbers]

@@ -158,7 +158,7 @@ def _number_embedding(_: _Rebuilt, layer: layers.NumberEmbedding, numbers: Seque
     span = knots[:, -1] - knots[:, 0]
     slope = np.where(span > 0, (last - first)[0] / np.where(span > 0, span, 1.0), 0.0).astype(np.float32)
     inside = ops.subtract(ops.minimum(ops.maximum(x, knots[None, :, 0]), knots[None, :, -1]), knots[None, :, 0])
-    return ops.concatenate([encoded, ops.add(ops.multiply(inside, slope[None]), first)], axis=1)
+    return [encoded, ops.add(ops.multiply(inside, slope[None]), first)]
 
 
 def _id_table(rebuilt: _Rebuilt, layer: layers.IdTable, ids: Any, weights: Any = None, pool: str | None = None) -> Any:
