@@ -8,10 +8,12 @@
 * `TableInitializer`: fills a table from any operations, and from several files. The public initializers read one file,
   or hold all keys.
 * `frozen`: formats other than the SavedModel hold variables as constants.
+* `saving`: TensorFlow traces a function again to save it, unless it was traced in the context of saving.
 * `has_computed`: whether TensorFlow has started its threads, after which a forked process would hang.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any
 
@@ -19,6 +21,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 from tensorflow.python.ops import lookup_ops
+from tensorflow.python.saved_model import save_context
 
 
 class TableInitializer(lookup_ops.TableInitializerBase):
@@ -107,6 +110,11 @@ def _with_single_constants(nodes: Iterable[Any], fetched: Collection[str]) -> li
 def frozen(function: Any) -> Any:
     """Returns a concrete function with its variables as constants, and with all functions that it calls inlined."""
     return convert_variables_to_constants_v2(function)
+
+
+def saving() -> AbstractContextManager[None]:
+    """Returns the context in which `tf.saved_model.save` traces functions, with its usual options."""
+    return save_context.save_context(tf.saved_model.SaveOptions())
 
 
 def has_computed() -> bool:

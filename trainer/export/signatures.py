@@ -38,6 +38,7 @@ from fullpass.preprocessing.columns.column_keys import column_keys
 from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN, feature_names, input_name
 from fullpass.preprocessing.columns.raw_columns import ROW_BITS, SPAN_FILE_BITS, RawColumn, request_columns
 from fullpass.preprocessing.features.label import Label
+from fullpass.preprocessing.internals.tf_internals import saving
 from fullpass.preprocessing.list_text import list_text
 from fullpass.trainer.config import TrainingSpec
 from fullpass.trainer.export.eval_scores import scores_of
@@ -45,7 +46,6 @@ from fullpass.trainer.export.export_files import SERVING_DEFAULT, SERVING_FEATUR
 from fullpass.trainer.export.joined_tables import JoinedTable
 from fullpass.trainer.input.decoder import as_pixels, with_dense_label
 from fullpass.trainer.input.raw_tensors import DTYPES, dense_shape, empty_column, names_by_dtype, to_sparse
-from fullpass.trainer.internals.tf_internals import saving
 from fullpass.trainer.loss_config import levels_of
 from fullpass.trainer.models.layers import Affine
 from fullpass.trainer.models.model_inputs import transformed_outputs

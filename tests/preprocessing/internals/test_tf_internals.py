@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from fullpass.preprocessing.internals.tf_internals import TableInitializer, frozen, prune
+from fullpass.preprocessing.internals.tf_internals import TableInitializer, frozen, prune, saving
 from tests import warm_process
 
 
@@ -73,3 +73,19 @@ def test_a_table_is_filled_by_any_operations():
 
     table = tf.lookup.StaticHashTable(Squares(tf.int64, tf.int64), -1)
     assert table.lookup(tf.constant([2, 3], tf.int64)).numpy().tolist() == [4, -1]
+
+
+def test_a_function_traced_as_for_saving_is_not_traced_again(tmp_path):
+    traced = []
+
+    def double(x):
+        traced.append(x)
+        return 2 * x
+
+    module = tf.Module()
+    module.double = tf.function(double, input_signature=[tf.TensorSpec([None])], autograph=False)
+    with saving():
+        module.double.get_concrete_function()
+    tf.saved_model.save(module, str(tmp_path), signatures={"double": module.double})
+    assert len(traced) == 1
+    assert tf.saved_model.load(str(tmp_path)).double(tf.constant([3.0])).numpy().tolist() == [6.0]

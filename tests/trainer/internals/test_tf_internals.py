@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from fullpass.trainer.internals.tf_internals import GET_WORKERS, saving, variable_key
+from fullpass.trainer.internals.tf_internals import GET_WORKERS, variable_key
 
 pytestmark = pytest.mark.integration
 
@@ -25,22 +25,6 @@ def test_a_dispatcher_lists_its_workers():
     assert answer() == b""
     worker = servers.WorkerServer(servers.WorkerConfig(address))
     assert worker._address.encode() in answer()
-
-
-def test_a_function_traced_as_for_saving_is_not_traced_again(tmp_path: Path):
-    traced = []
-
-    def double(x):
-        traced.append(x)
-        return 2 * x
-
-    module = tf.Module()
-    module.double = tf.function(double, input_signature=[tf.TensorSpec([None])], autograph=False)
-    with saving():
-        module.double.get_concrete_function()
-    tf.saved_model.save(module, str(tmp_path), signatures={"double": module.double})
-    assert len(traced) == 1
-    assert tf.saved_model.load(str(tmp_path)).double(tf.constant([3.0])).numpy().tolist() == [6.0]
 
 
 def test_a_variable_of_an_export_is_found_by_its_path(tmp_path: Path):
