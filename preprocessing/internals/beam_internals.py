@@ -11,8 +11,7 @@
 * `skip_ipython`: Beam imports IPython to find out whether a pipeline runs in a notebook. Without, each of the six nodes
   that run Beam takes 0.15 s less (taxi example).
 * `end_bundles_at_once`: A thread notes which step is running, and sleeps up to 0.2 s between two looks. A bundle waits
-  for it at its end. Shorter sleeps bring these waits from 0.8 to 0.05 s
-  (327,346 flights).
+  for it at its end. Shorter sleeps bring these waits of 327,346 flights from 0.8 to 0.05 s.
 """
 
 import sys

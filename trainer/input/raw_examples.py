@@ -29,7 +29,7 @@ def raw_dtypes(columns: Mapping[str, RawColumn]) -> dict[str, tf.DType]:
 
 
 RawRows: TypeAlias = Sequence[bytes] | pa.RecordBatch
-"""Raw examples: serialized, or their columns as `raw_columns` of the records stores them."""
+"""Raw examples: serialized, or their columns as `raw_column_files.stored_rows` returns them."""
 
 
 class RawExamples:

@@ -235,7 +235,7 @@ def embedding_width(item: ModelInput) -> int:
 def dense_part(inputs: Mapping[str, ModelInput]) -> list[keras.KerasTensor]:
     """Returns the dense inputs as float [batch, width], in their order; the pixels of an image side by side."""
     dense = [item for item in inputs.values() if item.output.kind != "ids"]
-    return [_as_matrix(list(run)) for _, run in itertools.groupby(dense, _kind)]
+    return [as_matrix(list(run)) for _, run in itertools.groupby(dense, _kind)]
 
 
 def _derive(name: str, feature: Any, tft_output: tft.TFTransformOutput) -> Output:
@@ -358,7 +358,7 @@ def _encode_run(
     if first.output.kind == "image":
         return first.encoded
     if first.output.kind == "dense":
-        return _as_matrix(items)
+        return as_matrix(items)
     # A feature is one-hot even if another one, which must be embedded, has a table of the same vocabulary.
     table = None if encodes_one_hot(first) else tables[table_name(first)]
     if table is None and not first.output.multi:
@@ -407,7 +407,7 @@ def _pool_of(item: ModelInput) -> keras.layers.Layer:
     return Pool(item.output.pooling or "mean")
 
 
-def _as_matrix(items: Sequence[ModelInput]) -> keras.KerasTensor:
+def as_matrix(items: Sequence[ModelInput]) -> keras.KerasTensor:
     """Returns numbers, or one vector or image, as float [batch, width]."""
     first = items[0]
     if first.output.kind == "image":

@@ -10,7 +10,7 @@ import tensorflow as tf
 from fullpass.base.errors import UserError
 from fullpass.preprocessing.features.output import transformed_name
 from fullpass.trainer.models.layers import MultiHot
-from fullpass.trainer.models.model_inputs import ModelInput, keras_inputs
+from fullpass.trainer.models.model_inputs import ModelInput, as_matrix, keras_inputs
 from fullpass.trainer.trees.text_scores import TextScores
 
 _MOST_COLUMNS = 256
@@ -120,8 +120,7 @@ def _matrix(items: Sequence[ModelInput]) -> keras.KerasTensor:
     first = items[0]
     if first.output.multi:
         return MultiHot(first.size, first.output.pooling or "sum")(*first.tensors)
-    inputs = [item.keras_input for item in items]
-    return inputs[0] if len(inputs[0].shape) == 2 else keras.ops.stack(inputs, axis=1)
+    return as_matrix(items)
 
 
 def _refuse(item: ModelInput) -> None:

@@ -32,15 +32,15 @@ def hashes(values: pa.Array) -> np.ndarray:
 
     `b2sum -l 64` prints the same number in hexadecimal. Source: RFC 7693 with an 8-byte digest.
     """
-    blake2b, contents = hashlib.blake2b, values.cast(_BINARY).to_numpy(zero_copy_only=False)
-    digests = [blake2b(value or b"", digest_size=_HASH_BYTES).digest() for value in contents]
+    blake2b, cells = hashlib.blake2b, values.cast(_BINARY).to_numpy(zero_copy_only=False)
+    digests = [blake2b(value or b"", digest_size=_HASH_BYTES).digest() for value in cells]
     return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64)
 
 
 def equality_hashes(values: pa.BinaryArray) -> np.ndarray:
     """Returns SipHash-64 of each value's bytes, uint64 [rows], to compare rows within a run; none is null.
 
-    It takes a tenth of the time of `hashes`, whose numbers also a file of another release and other programs know.
+    It takes a tenth of the time of `hashes`, whose numbers split rows, so they must stay.
     """
     from pandas.util import hash_array  # takes a quarter of a second, which a check of a sample does without
 
