@@ -31,9 +31,10 @@ from fullpass.preprocessing.columns.raw_columns import RAW_ROW_ID, RawColumn, re
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.export.eval_scores import SCORES_FILE, read_scores
 from fullpass.trainer.export.export_files import SERVING_DEFAULT, SERVING_RAW, TRANSFORM_FEATURES
-from fullpass.trainer.input.decoder import decoder, read_blocks
+from fullpass.trainer.input.decoder import decoder
 from fullpass.trainer.input.placement import InModel, placement_of
 from fullpass.trainer.input.raw_examples import dense_columns
+from fullpass.trainer.input.trained_rows import read_trained_rows
 from fullpass.trainer.models.model_inputs import transformed_outputs
 from fullpass.trainer.records.blocks import Block, without_gaps
 from fullpass.trainer.records.record_files import record_batches as read_file
@@ -129,7 +130,7 @@ def _training_blocks(
     tft_output = tft.TFTransformOutput(transform_graph.uri)
     placement = placement_of(config, transformed_outputs(config, tft_output))
     decode = decoder(tft_output, placement, [*placement.read, ROW_ID], classes)
-    blocks = iter(read_blocks(split_files(by_span(ready), SPLIT), decode, readers=1, rows=batch_rows))
+    blocks = read_trained_rows(split_files(by_span(ready), SPLIT), decode, batch_rows)
     return map(InModel(placement, tft_output).add_model_features, blocks) if placement.in_model else blocks
 
 

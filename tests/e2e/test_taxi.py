@@ -7,9 +7,12 @@ import shutil
 import sys
 from pathlib import Path
 
+import google_crc32c
+import pyarrow as pa
 import pytest
 from tfx.types import standard_artifacts
 
+from fullpass.base import state_file
 from fullpass.base.errors import UserError
 from fullpass.components.artifacts import ParityReport
 from fullpass.components.parity.component import Parity
@@ -135,12 +138,12 @@ def test_a_moved_export_answers_with_most_columns_absent_and_served_with_tensorf
     assert score("Credit Card") > 5 * score("Cash"), "tips of cash trips are hardly ever recorded"
 
 
-def parity(taxi, model, tmp_path):
+def parity(taxi, model, tmp_path, ready=None):
     """Calls the function of the Parity component on the artifacts of the run, with another model."""
     examples = standard_artifacts.Examples()
     examples.uri = str(taxi.artifact("Ingest", "examples"))
-    ready = standard_artifacts.Examples()
-    ready.uri = str(taxi.artifact("Transform", "transformed_examples"))
+    trained = standard_artifacts.Examples()
+    trained.uri = str(ready or taxi.artifact("Transform", "transformed_examples"))
     graph = standard_artifacts.TransformGraph()
     graph.uri = str(taxi.artifact("Transform", "transform_graph"))
     candidate = standard_artifacts.Model()
@@ -152,7 +155,7 @@ def parity(taxi, model, tmp_path):
     config = load(taxi.config).config
     Parity.test_call(
         examples=[examples],
-        ready=[ready],
+        ready=[trained],
         transform_graph=graph,
         model=candidate,
         model_run=model_run,
@@ -182,6 +185,25 @@ def test_parity_finds_and_names_one_changed_constant(taxi, tmp_path):
     assert "company_xf (training input = export)" in message
     assert "data.csv, row " in message and ("6 against 5" in message or "5 against 6" in message)
     assert "trip_miles_xf" not in message
+
+
+def test_parity_compares_the_columns_that_training_reads(taxi, tmp_path):
+    """One distance is changed in a copy of the columns of the eval split; the TFRecord files stay as they are."""
+    ready = shutil.copytree(taxi.artifact("Transform", "transformed_examples"), tmp_path / "ready")
+    file, name = ready / "columns" / "eval-00000.arrow", "trip_miles_xf"
+    table = pa.ipc.open_stream(file.read_bytes()).read_all()
+    values = table[name].to_pylist()
+    values[7] += 1.0
+    changed = table.set_column(table.schema.get_field_index(name), name, pa.array(values, table[name].type))
+    with pa.ipc.new_stream(str(file), changed.schema) as writer:
+        writer.write_table(changed)
+    index = json.loads((ready / "columns" / "eval.json").read_text())
+    content = file.read_bytes()
+    index["files"][0] |= {"bytes": len(content), "crc32c": google_crc32c.value(content)}
+    (ready / "columns" / "eval.json").write_bytes(state_file.encode(index))
+    with pytest.raises(UserError) as error:
+        parity(taxi, taxi.artifact("Trainer", "model"), tmp_path, ready)
+    assert f"{name} (training input = export): 1 of " in str(error.value)
 
 
 def test_the_features_are_measured_and_a_shorter_yaml_is_written_that_leaves_the_root_alone(taxi, fullpass, tmp_path):

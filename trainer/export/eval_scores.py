@@ -12,16 +12,17 @@ import tensorflow as tf
 
 from fullpass.preprocessing.columns.outputs import ROW_ID
 from fullpass.preprocessing.features.label import Task
-from fullpass.trainer.input.decoder import Decode, block_rows, read_blocks
+from fullpass.trainer.input.decoder import Decode, block_rows
 from fullpass.trainer.input.epochs import to_batch
 from fullpass.trainer.input.placement import InModel, with_model_features
+from fullpass.trainer.input.trained_rows import read_trained_rows
 from fullpass.trainer.models.tasks import probabilities_of
 from fullpass.trainer.models.weight_semantics import Network
 
 SCORES_FILE = "eval_scores.npz"
 """File in the model run: `row_id` int64 [rows] and `scores`, as in the export, of the first rows of the eval split."""
 SCORED_ROWS = 10_000
-"""Eval rows that are scored at most, for Parity to compare with the export: a bound of its time."""
+"""Eval rows that are scored, rounded up to a block, for Parity to compare with the export: a bound of its time."""
 _BLOCK_BYTES = 32 << 20
 """Bytes of the rows that are scored in one call at most, which bounds the memory of wide rows."""
 
@@ -43,11 +44,13 @@ def write_scores(
     """
     row_ids, scores = [], []
     rows = max(1, min(block_rows(decode), _BLOCK_BYTES // row_bytes))
-    for block in read_blocks(files, decode, 1, rows).take(-(-SCORED_ROWS // rows)):
+    for block in read_trained_rows(files, decode, rows):
         features, _, _ = to_batch({name: value for name, value in block.items() if name != ROW_ID})
         row_ids.append(block[ROW_ID].numpy())
         logits = network.logits(with_model_features(features, in_model))
         scores.append(scores_of(network.config.label.task, logits).numpy())
+        if sum(map(len, row_ids)) >= SCORED_ROWS:
+            break
     archive = io.BytesIO()  # archives are written out of order, remote files cannot be
     np.savez(archive, row_id=np.concatenate(row_ids), scores=np.concatenate(scores))
     pending = f"{path}.tmp"

@@ -3,7 +3,7 @@
 Columns need neither parsing nor a TensorFlow graph, which take most of the time of a first pass over the rows.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow as pa
 import tensorflow as tf
 from tensorflow_metadata.proto.v0 import schema_pb2
 
-from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT, ROW_ID
+from fullpass.preprocessing.columns.outputs import EXAMPLE_WEIGHT
 from fullpass.trainer.records.blocks import IMAGE_RANK, Block, Chunk, Layout, Packed, PackedColumn
 from fullpass.trainer.records.column_files import ColumnFile, read_batches, read_index, sizes_of
 
@@ -35,6 +35,17 @@ class SplitColumns:
         for described in self.files:
             for batch in read_batches(self.folder, described):
                 yield _chunk(self.layout, batch)
+
+    def blocks(self, rows: int) -> Iterator[Block]:
+        """Yields all rows, also those of weight 0, in blocks of at most `rows`, by feature.
+
+        Raises:
+            DamagedColumns: A file is missing or damaged.
+        """
+        for described in self.files:
+            for batch in read_batches(self.folder, described):
+                for first in range(0, batch.num_rows, rows):
+                    yield self.unpack(_tensors(_packed(self.layout, batch.slice(first, rows))))
 
     def unpack(self, packed: Packed) -> Block:
         """Returns rows by feature."""
@@ -65,10 +76,7 @@ def layout_of_schema(schema: schema_pb2.Schema) -> Layout | None:
         shape = tuple(dim.size for dim in feature.shape.dim)
         if feature.type not in _DTYPES or len(shape) >= IMAGE_RANK - 1 or 0 in shape:
             return None
-        if feature.name != ROW_ID:
-            columns.append(
-                PackedColumn(feature.name, _DTYPES[feature.type], shape, ragged=not feature.HasField("shape"))
-            )
+        columns.append(PackedColumn(feature.name, _DTYPES[feature.type], shape, ragged=not feature.HasField("shape")))
     return Layout(tuple(columns))
 
 
@@ -87,17 +95,20 @@ def _chunk(layout: Layout, batch: pa.RecordBatch) -> Chunk:
     used = np.asarray(batch.column(EXAMPLE_WEIGHT)) > 0
     if not used.all():
         batch = batch.filter(pa.array(used))
-    packed = layout.pack_arrays(*_arrays(layout, batch))
+    packed = _packed(layout, batch)
     numbers = [value for value in packed.values() if value.dtype.kind == "f"]
     return {
-        "packed": {key: tf.constant(value) for key, value in packed.items()},
+        "packed": _tensors(packed),
         "rows": tf.constant(rows, tf.int64),
         "finite": tf.constant(all(np.isfinite(value).all() for value in numbers)),
     }
 
 
-def _arrays(layout: Layout, batch: pa.RecordBatch) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Returns the values of all columns, and the lengths of ragged ones."""
+def _tensors(packed: Mapping[str, np.ndarray]) -> Packed:
+    return {key: tf.constant(value) for key, value in packed.items()}
+
+
+def _packed(layout: Layout, batch: pa.RecordBatch) -> dict[str, np.ndarray]:
     values, lengths = {}, {}
     for column in layout.columns:
         array = batch.column(column.name)
@@ -105,4 +116,4 @@ def _arrays(layout: Layout, batch: pa.RecordBatch) -> tuple[dict[str, np.ndarray
             lengths[column.name] = np.diff(np.asarray(array.offsets))
         flat = np.asarray(array.flatten() if column.ragged or column.shape else array)
         values[column.name] = flat if column.ragged else flat.reshape(-1, *column.shape)
-    return values, lengths
+    return layout.pack_arrays(values, lengths)

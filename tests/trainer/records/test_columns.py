@@ -27,6 +27,7 @@ from fullpass.trainer.input.decoder import Decoder, decoder, stored_layout
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, Split, load_split
 from fullpass.trainer.input.placement import placement_of
+from fullpass.trainer.input.trained_rows import read_trained_rows
 from fullpass.trainer.models.model_inputs import transformed_outputs
 from fullpass.trainer.records import column_files
 from fullpass.trainer.records.blocks import Layout, PackedColumn
@@ -190,6 +191,48 @@ def test_the_examples_are_read_where_columns_are_damaged(tmp_path, monkeypatch, 
     told = [record.getMessage() for record in caplog.records if "columns" in record.getMessage()]
     # Without an index there are no column files, as in a split that was written without them.
     assert [name in message for message in told] == ([] if (damage, name) == (Path.unlink, "train.json") else [True])
+
+
+def read_trained(files: list[str], rows: int) -> dict[str, list[Any]]:
+    """Returns the values of the rows that Parity compares, by feature."""
+    found: dict[str, list[Any]] = {name: [] for name in VALUES}
+    for block in read_trained_rows(files, parses(LAYOUT), rows):
+        assert len(block["label"]) <= rows
+        for name, value in block.items():
+            found[name] += value.to_list() if isinstance(value, tf.RaggedTensor) else value.numpy().tolist()
+    return found
+
+
+EVERY = {
+    column.name: VALUES["ids"]
+    if column.ragged
+    else np.reshape(VALUES[column.name], (-1, *column.shape)).astype(column.dtype).tolist()
+    for column in LAYOUT.columns
+}
+"""All rows of VALUES as training holds them."""
+
+
+@pytest.mark.usefixtures("never_parsed")
+@pytest.mark.parametrize("rows", [1, 2, 4, 100])
+def test_parity_reads_every_row_of_the_columns(tmp_path, rows):
+    files = write(tmp_path, [batch_of(VALUES)] * 2)
+    assert read_trained(files, rows) == {name: values * 2 for name, values in EVERY.items()}
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_parity_reads_the_examples_from_where_columns_are_damaged(tmp_path, monkeypatch, number):
+    monkeypatch.setattr(column_files, "FILE_BYTES", 1)
+    files = write(tmp_path, [batch_of(VALUES)] * 3)
+    flip(tmp_path / "columns" / f"train-{number:05d}.arrow")
+    assert read_trained(files, 3) == {name: values * 3 for name, values in EVERY.items()}
+
+
+@pytest.mark.integration
+def test_parity_reads_the_examples_without_columns(tmp_path):
+    files = write(tmp_path, [batch_of(VALUES)])
+    shutil.rmtree(tmp_path / "columns")
+    assert read_trained(files, 3) == EVERY
 
 
 @pytest.mark.parametrize("format_", [1, 3, "2"])
