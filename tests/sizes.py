@@ -41,7 +41,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
         1_460,
         ("preprocessing/analysis/", "components/transform/", "components/accumulate", "components/read_records"),
     ),
-    "records, input, data service": (1_854, ("trainer/records/", "trainer/input/")),
+    "records, input, data service": (1_855, ("trainer/records/", "trainer/input/")),
     "networks, loop": (3_644, ("trainer/",)),
     "trees, linear, insight": (1_627, ("trainer/trees/", "trainer/linear/", "trainer/insight/")),
     "tuning": (330, ("trainer/tuning/", "components/tuning/")),

@@ -76,6 +76,20 @@ def opened(path: str, mode: Literal["rb", "wb"] = "rb") -> IO[bytes]:
     return fileio.open(path, mode)
 
 
+BLOCK_BYTES = 256 << 10
+"""Bytes of large files that are written at a time.
+
+Linux keeps the bytes of one large write in huge pages. A virtual machine whose free huge pages belong to its host has
+to get them back one by one, which takes ten times the processor seconds of the write.
+"""
+
+
+def write_blocks(file: IO[bytes], content: bytes) -> None:
+    """Writes bytes of any number, in blocks of `BLOCK_BYTES`."""
+    for start in range(0, len(content), BLOCK_BYTES):
+        file.write(content[start : start + BLOCK_BYTES])
+
+
 def read_bytes(path: str) -> bytes | None:
     """Returns the content of a file, or None if it does not exist."""
     try:

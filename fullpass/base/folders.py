@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from fullpass.base.errors import UserError, prefix_errors
-from fullpass.base.files import PENDING, is_address, local_path, pending_file
+from fullpass.base.files import BLOCK_BYTES, PENDING, is_address, local_path, pending_file
 
 
 def entries(folder: Path, pattern: str = "*") -> list[Path]:
@@ -91,10 +91,6 @@ def _without_links(folder: Path) -> bool:
     return Path(os.path.realpath(folder)) == folder
 
 
-_COPY_BYTES = 4 << 20
-"""Bytes of a copied part, all of a file that is in memory."""
-
-
 class Folder:
     """Files by name, with `/` between subfolders. Writes are atomic."""
 
@@ -157,12 +153,12 @@ class Folder:
         with prefix_errors(f"{self.path}/{name}"):
             if not self._local:
                 with self._files.open(f"{self._root}/{name}", "wb") as file:  # the object appears on close
-                    shutil.copyfileobj(source, file, _COPY_BYTES)
+                    shutil.copyfileobj(source, file, BLOCK_BYTES)
                 return
             target = Path(self._root) / name
             target.parent.mkdir(parents=True, exist_ok=True)
             with pending_file(target) as pending, pending.open("wb") as file:
-                shutil.copyfileobj(source, file, _COPY_BYTES)
+                shutil.copyfileobj(source, file, BLOCK_BYTES)
 
     def remove(self, name: str) -> None:
         """Removes a file if it exists; another run may have removed it."""

@@ -2,10 +2,12 @@
 
 import errno
 import io
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
-from fullpass.base.files import pending_file, write_atomically
+from fullpass.base.files import pending_file, write_atomically, write_blocks
 from fullpass.base.folders import Folder
 from tests.base.full_disk import full_after
 
@@ -50,3 +52,10 @@ def test_folders_write_files_in_the_same_way(tmp_path):
     with full_after(5000), pytest.raises(Exception, match="part-0.csv"):
         Folder(str(tmp_path)).copy(io.BytesIO(LONG.encode()), "part-0.csv")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("size", [0, 1, 256 * 1024, 1_000_000])
+def test_blocks_are_the_content_and_no_larger_than_256_kib(size):
+    content, written = np.random.default_rng(size).bytes(size), list[bytes]()
+    write_blocks(SimpleNamespace(write=written.append), content)
+    assert b"".join(written) == content and max(map(len, written), default=0) <= 256 * 1024

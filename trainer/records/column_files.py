@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from fullpass.base import state_file
 from fullpass.base.errors import UserError
+from fullpass.base.files import write_blocks
 from fullpass.trainer.records.blocks import Layout
 
 FOLDER = "columns"
@@ -94,7 +95,7 @@ class ColumnWriter:
         name = f"{self._prefix}-{len(self.files):05d}.arrow"
         tf.io.gfile.makedirs(self._folder)
         with tf.io.gfile.GFile(f"{self._folder}/{name}", "wb") as file:
-            file.write(content)
+            write_blocks(file, content)
         described = ColumnFile(name, self._rows, len(content), google_crc32c.value(content), self._record_bytes)
         self.files.append(described)
         self._sink = None

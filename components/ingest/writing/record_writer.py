@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tfx.dsl.io import fileio
 
-from fullpass.base.files import opened
+from fullpass.base.files import BLOCK_BYTES, opened, write_blocks
 from fullpass.components.ingest.writing.shards import (
     ChunkRange,
     ShardLayout,
@@ -35,8 +35,6 @@ SEGMENTS = 4096
 """Number of segments of a shuffled chunk; no split has more files than this."""
 _SHUFFLED_CHUNK_BYTES = 64 << 20
 """Bytes of records that a worker shuffles in memory."""
-_COPY_BYTES = 4 << 20
-"""Bytes that are copied at a time when chunks are joined."""
 _GZIP_LEVEL = 6
 """The default of the gzip program."""
 
@@ -114,7 +112,7 @@ class ChunkWriter:
             fileio.makedirs(self._folder)
             self._path = f"{self._folder}/{self.prefix}-{len(self.chunks):05d}"
             self._file = opened(self._path, "wb")
-        self._file.write(frames(examples))
+        write_blocks(self._file, frames(examples))
         self._rows += len(examples)
         return self._size + np.cumsum(_frame_bytes(examples))
 
@@ -187,7 +185,7 @@ def _join(ranges: Sequence[ChunkRange], path: str, layout: ShardLayout, *, shuff
         records = list(_records(b"".join(block for r in ranges for block in _blocks(r))))
         random = np.random.default_rng([layout.seed, zlib.crc32(shuffled_by.encode())])
         order = random.permutation(len(records)).tolist()
-        file.write(b"".join([records[i] for i in order]))
+        write_blocks(file, b"".join([records[i] for i in order]))
 
 
 def _files_to_join(
@@ -230,7 +228,7 @@ def _blocks(range_: ChunkRange) -> Iterator[bytes]:
         file.seek(range_.begin)
         left = range_.end - range_.begin
         while left:
-            block = file.read(min(left, _COPY_BYTES))
+            block = file.read(min(left, BLOCK_BYTES))
             if not block:
                 raise RuntimeError(f"{range_.path} ends {left} bytes early; it was changed while it was read.")
             left -= len(block)
