@@ -3,6 +3,7 @@
 LightGBM grows the trees. The network is plain TensorFlow, so that all later steps use it like any other network.
 """
 
+import itertools
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -176,7 +177,7 @@ def grow_trees(
         rounds_of = partial(boosters, validation, folds)
         choosing = None if folds is not None else folds_to_choose(data, spec)
         of_folds = None if choosing is None else partial(boosters, train, choosing)
-        choice = NumbersChoice(_trees(spec), work, rounds_of, at_once, stops, epochs[0], of_folds)
+        choice = NumbersChoice(_trees(spec), work, len(train.weight), rounds_of, at_once, stops, epochs[0], of_folds)
         best = choice.run(categories=many)
         leaves = choice.chosen["num_leaves"]
         if training.epochs == "auto":
@@ -195,33 +196,38 @@ def grow_trees(
             fitted = of_random if kept == [random] else fitted
         loss = kept[0].loss_of(kept)
 
-    def regrown(rows: BinnedRows, times: int) -> Grown:
-        """Returns the mean of forests with other seeds, which have as many rounds per row as were best."""
+    def regrown(rows: BinnedRows, seeds: range) -> list[list[dict[str, Any]]]:
+        """Returns forests whose seeds are so much higher, and which have as many rounds per row as were best."""
         learned = len(train.weight) if folds is None else len(folds) * (1 - 1 / len(np.unique(folds)))
         share = len(rows.weight) / learned
 
-        def member(seed: int, one: Rounds) -> list[dict[str, Any]]:
-            return regrow(one.settings, rows.dataset, math.ceil(ROUNDS * one.best_epoch * share), seed, stops)
+        def member(wanted: tuple[int, Rounds]) -> list[dict[str, Any]]:
+            seed, one = wanted
+            rounds = math.ceil(ROUNDS * one.best_epoch * share)
+            return regrow(one.settings, rows.dataset, rounds, training.seed + seed, stops)
 
-        wanted = [(seed, one) for seed in range(training.seed + 1, training.seed + 1 + times) for one in kept]
         with stop_requests() as stops, ThreadPoolExecutor(at_once) as growers:
-            members = list(growers.map(member, *zip(*wanted, strict=True)))
-        drawn = times * sum("extra_trees" in one.settings[0] for one in kept)
-        return replace(grown(mean_of(members), rows), forests=len(members), random=drawn)
+            return list(growers.map(member, itertools.product(seeds, kept)))
 
     if folds is None:
-        first = grown(mean_of([rounds.dumps() for rounds in kept]), train)
+        members = [rounds.dumps() for rounds in kept]
+        first = grown(mean_of(members), train)
     else:
+        members = regrown(train, range(1, 2))
         output = judge.head(np.mean([rounds.logits for rounds in kept], axis=0, dtype=np.float32)).numpy()
-        first = replace(regrown(train, 1), forests=0, random=0, held=output)
+        first = replace(grown(mean_of(members), train), held=output)
 
     growing = sum(work.of(leaves, ROUNDS * one.best_epoch) for one in kept)
     times = min(AGAIN, max(1, _AGAIN_LEAVES // first.leaves), int(left / growing)) if again_pays else 0
 
     def again() -> Grown:
-        splits = [of_train, of_validation] if own_validation else [of_train]
-        rows = bin_rows(splits, unit.targets, bins, unseen=columns.unseen, factors=factors)
-        return regrown(rows, times)
+        if own_validation:
+            rows = bin_rows([of_train, of_validation], unit.targets, bins, unseen=columns.unseen, factors=factors)
+            forests = regrown(rows, range(1, times + 1))
+        else:  # the same rows, of which the first seed has grown
+            rows, forests = train, members + regrown(train, range(2, times + 1))
+        drawn = times * sum("extra_trees" in one.settings[0] for one in kept)
+        return replace(grown(mean_of(forests), rows), forests=len(forests), random=drawn)
 
     return replace(first, again=again) if times > 0 else first
 

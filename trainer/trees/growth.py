@@ -1,8 +1,8 @@
 """Chooses how trees grow: leaves, rows on a leaf, treatment of categories and learning rate, and bounds the work.
 
 Rows that trees did not learn from choose by successive halving (Jamieson and Talwalkar 2016): all candidates grow some
-rounds, and the better half of them grows on, beside the usual one, which another must beat by more than a standard
-error. These rows are those of folds of train where that is cheap, else those of the split validation. Work is counted,
+rounds, and the better half of them grows on, beside the usual one until another beats it by more than a standard error.
+These rows are those of folds of train where that is cheap, else those of the split validation. Work is counted,
 not timed, so that the same data grows the same trees on any machine.
 """
 
@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from fullpass.trainer.config import Trees
+from fullpass.trainer.config import SMALL_UP_TO, Trees
 from fullpass.trainer.trees.folds import FOLDS
 from fullpass.trainer.trees.rounds import Rounds, gains
 from fullpass.trainer.trees.work import BUDGET, CATEGORIES, MOST_LEAVES, ROUNDS, USUAL_LEAVES, Work, seconds_of_work
@@ -29,6 +29,8 @@ _CHOICES_SHARE = 0.25
 _MANY_ROWS = 40_000
 """Rows from which larger trees pay."""
 _LEAVES = {False: (USUAL_LEAVES, 15, 7, 63), True: (63, 31, 127, 15)}
+_LEAVES_OF_FEW = (USUAL_LEAVES, 15, 7)
+"""The candidates up to `SMALL_UP_TO` train rows, of which larger trees have no more rows than a leaf must have."""
 _MIN_ROWS = {False: (10, 40), True: (20, 100)}
 """The candidates, with fewer and with more rows than `_MANY_ROWS`; the first one is the usual one."""
 Parameters = Mapping[str, Any]
@@ -39,6 +41,7 @@ class NumbersChoice:
     """The parameters that are chosen one after the other; numbers of the user are kept.
 
     Attributes:
+        rows: The train rows of the table.
         rounds_of: Returns boosters with some parameters that have not grown yet.
         of_folds: Likewise, of boosters of folds, that choose; None if those of `rounds_of` do.
         at_once: How many boosters grow at the same time.
@@ -48,6 +51,7 @@ class NumbersChoice:
 
     model: Trees
     work: Work
+    rows: int
     rounds_of: Callable[[Parameters], Rounds]
     at_once: int
     stops: Sequence[int]
@@ -58,8 +62,9 @@ class NumbersChoice:
     _best: Rounds | None = None
 
     def __post_init__(self) -> None:
-        many = self.work.rows >= _MANY_ROWS
-        self._leaves = _LEAVES[many] if self.model.leaves == "auto" else (self.model.leaves,)
+        many = self.rows >= _MANY_ROWS
+        sizes = _LEAVES_OF_FEW if self.rows <= SMALL_UP_TO else _LEAVES[many]
+        self._leaves = sizes if self.model.leaves == "auto" else (self.model.leaves,)
         self._least = _MIN_ROWS[many] if self.model.min_rows == "auto" else (self.model.min_rows,)
         self.chosen |= {"num_leaves": self._leaves[0], "min_data_in_leaf": self._least[0], **CATEGORIES[0]}
         usual = _RATE if self.model.learning_rate == "auto" else self.model.learning_rate
@@ -98,6 +103,7 @@ class NumbersChoice:
             return
         racing = [self._grower(own) for own in candidates]
         named = dict(zip(map(id, racing), candidates, strict=True))
+        usual = racing[0]
         for rounds in _RACES:
             epochs = min(self.epochs, max(1, round(rounds * _RATE / self.chosen["learning_rate"] / ROUNDS)))
             before = [one.epochs for one in racing]
@@ -105,9 +111,11 @@ class NumbersChoice:
                 losses = list(threads.map(lambda one, most=epochs: one.loss_after(most, self.stops), racing))
             self.spent += sum(self._work(one, one.epochs - done) for one, done in zip(racing, before, strict=True))
             _LOG.info("trees: after %d epochs %s lose %s", epochs, [named[id(one)] for one in racing], losses)
-            order = sorted(range(len(racing)), key=losses.__getitem__)[: -(-len(racing) // 2)]
-            racing = [racing[i] for i in sorted({0, *order})]
-        usual, best = racing[0], min(racing, key=lambda one: one.best_loss)
+            ahead = sorted(racing, key=lambda one: one.best_loss)[: -(-len(racing) // 2)]
+            if usual in racing and not gains(usual.row_losses(), ahead[0].row_losses()):
+                ahead.append(usual)
+            racing = [one for one in racing if one in ahead]
+        best = min(racing, key=lambda one: one.best_loss)
         self._best = best if gains(usual.row_losses(), best.row_losses()) else usual
         self.chosen |= named[id(self._best)]
 

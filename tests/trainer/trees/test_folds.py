@@ -12,9 +12,11 @@ from fullpass.trainer.export.eval_scores import read_scores
 from fullpass.trainer.fit.sampled_rows import sample_rows
 from fullpass.trainer.linear.fit_linear import fit_linear
 from fullpass.trainer.run_fn import run_fn
+from fullpass.trainer.trees import grow_trees as growing
 from fullpass.trainer.trees import work
 from fullpass.trainer.trees.folds import FOLDS, assign, folds_of, folds_to_choose
 from fullpass.trainer.trees.grow_trees import grow_trees
+from fullpass.trainer.trees.rounds import regrow
 from tests.trainer.conftest import planted_rows, prepare_by_hand, to_examples, training_of
 
 NUMBERS = ("x", "trip miles", "position")
@@ -118,6 +120,37 @@ def test_trees_of_a_row_are_those_that_lightgbm_grows_on_the_rows_of_other_folds
         assert np.isclose(found.held[own, 0], expected, rtol=1e-4).mean() >= 0.99
     error = np.sqrt(np.mean((found.held[:, 0] - labels) ** 2))
     assert found.loss == pytest.approx(error, rel=1e-3) and found.forests == 0
+
+
+def test_without_validation_rows_each_seed_grows_once_and_the_model_is_their_mean(planted, monkeypatch):
+    """The first forest of all rows is that of the first seed, which grows no second time."""
+    seeds, learned = [], []
+
+    def recorded(settings, rows, rounds, seed, stops):
+        seeds.append(seed)
+        learned.append((settings[0], rows, rounds))
+        return regrow(settings, rows, rounds, seed, stops)
+
+    monkeypatch.setattr(growing, "regrow", recorded)
+    monkeypatch.setattr(growing, "choose_thresholds", lambda best, _: [best])
+    data, spec, _ = with_folds(planted("regression").of(*NUMBERS))
+    last = grown(data, spec, 2).again()
+    first = spec.config.training.seed + 1
+    assert last.forests == 3 and sorted(seeds) == [first, first + 1, first + 2]
+    x, _ = in_order(data.train.split)
+    x = np.delete(np.where(x[:, [2]] > 0.5, np.where(np.arange(5) == 1, np.nan, x), x), 2, axis=1)
+    settings, rows, rounds = learned[0]
+    answers = []
+    for seed in range(first, first + 3):
+        booster = lightgbm.Booster({**settings, "seed": seed}, rows)
+        for _ in range(rounds):
+            booster.update()
+        answers.append(booster.predict(x))
+    known = sample_rows(data.train.split, None, 10_000)
+    found = known.logits(last.network)[np.argsort(data.train.split.sampled_numbers(10_000)), 0]
+    labels = known.labels
+    expected = labels.mean(dtype=float) + labels.std(dtype=float) * np.mean(answers, axis=0)
+    assert np.isclose(found, expected, rtol=1e-4).mean() >= 0.99
 
 
 def test_no_row_is_judged_by_a_model_that_learned_from_it(tmp_path, monkeypatch):

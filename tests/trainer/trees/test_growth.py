@@ -14,7 +14,7 @@ from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.config import TrainingConfig, Trees
 from fullpass.trainer.fit.fit import StoppedError
 from fullpass.trainer.models.losses import loss_of
-from fullpass.trainer.trees import rounds, tree_rows
+from fullpass.trainer.trees import growth, rounds, tree_rows
 from fullpass.trainer.trees.folds import FOLDS
 from fullpass.trainer.trees.growth import NumbersChoice
 from fullpass.trainer.trees.rounds import Judge, Rounds, booster_parameters
@@ -60,7 +60,7 @@ def choice_of(
     made, *, rows: int, columns: int = 2, outputs: int = 1, seconds: float | None = None, **model
 ) -> NumbersChoice:
     work = Work(rows, columns, outputs, seconds)
-    return NumbersChoice(Trees(kind="trees", **model), work, made, 2, [], epochs=100)
+    return NumbersChoice(Trees(kind="trees", **model), work, rows, made, 2, [], epochs=100)
 
 
 @pytest.mark.parametrize(("smooth", "leaves"), [(True, {7, 15}), (False, {63})])
@@ -72,6 +72,27 @@ def test_trees_have_few_leaves_where_effects_add_up_and_many_where_they_do_not(s
     label = columns.sum(axis=1) + random.normal(size=6_000) if smooth else cells + 0.1 * random.normal(size=6_000)
     chosen = choice_of(rounds_on(columns, label.astype(np.float32), []), rows=6_000, columns=5).run(categories=False)
     assert chosen.settings[0]["num_leaves"] in leaves
+
+
+@pytest.mark.parametrize(("beaten", "rounds"), [(True, 200), (False, 400)])
+def test_the_usual_size_ends_when_another_one_beats_it_beyond_chance(monkeypatch, beaten, rounds):
+    """The label is a sum of three waves, which fewer leaves learn better; all sizes improve for 400 rounds."""
+    if not beaten:
+        monkeypatch.setattr(growth, "gains", lambda *_: False)
+    columns, grown = np.random.default_rng(5).random((4_000, 3)), []
+    made = rounds_on(columns, np.sin(6 * columns).sum(axis=1).astype(np.float32), [])
+    choice = choice_of(lambda own: grown.append(made(own)) or grown[-1], rows=4_000, columns=3, min_rows=10)
+    chosen = choice.run(categories=False).settings[0]["num_leaves"]
+    usual = next(one for one in grown if one.settings[0]["num_leaves"] == 31)
+    assert (chosen, 10 * usual.epochs) == (15 if beaten else 31, rounds)
+
+
+@pytest.mark.parametrize(("rows", "most"), [(1_500, 31), (1_501, 63)])
+def test_few_rows_do_not_try_trees_of_so_many_leaves(rows, most):
+    random, tried = np.random.default_rng(8), []
+    made = rounds_on(random.random((500, 2)), random.random(500).astype(np.float32), [])
+    choice_of(lambda own: tried.append(own["num_leaves"]) or made(own), rows=rows).run(categories=False)
+    assert max(tried) == most
 
 
 def test_folds_of_train_choose_where_few_validation_rows_would():
