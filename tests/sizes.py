@@ -43,7 +43,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     ),
     "records, input, data service": (1_855, ("trainer/records/", "trainer/input/")),
     "networks, loop": (3_644, ("trainer/",)),
-    "trees, linear, insight": (1_627, ("trainer/trees/", "trainer/linear/", "trainer/insight/")),
+    "trees, linear, insight": (1_634, ("trainer/trees/", "trainer/linear/", "trainer/insight/")),
     "tuning": (330, ("trainer/tuning/", "components/tuning/")),
     "export": (483, ("trainer/export/",)),
     "export for small devices, as an image": (980, ("trainer/portable/", "components/portable/")),
