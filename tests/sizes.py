@@ -29,7 +29,7 @@ CAPABILITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     ),
     "digest of user code": (150, ("pipeline/authoring/user_code",)),
     "readers": (2_630, ("components/ingest/readers/",)),
-    "sources, spans, split, write, account": (2_814, ("components/ingest/",)),
+    "sources, spans, split, write, account": (2_816, ("components/ingest/",)),
     "joins, histories, forecasts": (740, ("components/ingest/joins/", "components/ingest/history/")),
     "statistics, data gate": (
         1_360,

@@ -41,6 +41,19 @@ def test_missing_values_are_absent_features():
     ]
 
 
+@pytest.mark.parametrize("lacking", [(), (2,), (0, 5), (0, 1, 2, 3, 4), (0, 1, 2, 3, 4, 5)])
+def test_rows_without_a_number_stand_in_their_places(lacking):
+    numbers = [None if row in lacking else float(row) for row in range(6)]
+    columns = {
+        "m": pa.array([7.0, 7.0, None if lacking else 7.0, 7.0, 7.0, 7.0], pa.float32()),
+        "n": pa.array(numbers, pa.float32()),
+    }
+    assert decoded(encode_rows(columns)) == [
+        {name: [value] for name, value in (("m", m), ("n", n)) if value is not None}
+        for m, n in zip(columns["m"].to_pylist(), numbers, strict=True)
+    ]
+
+
 def test_a_row_of_nothing_is_an_empty_example():
     columns = {"n": pa.nulls(2, pa.float32()), "s": pa.nulls(2, pa.binary()), "v": pa.nulls(2, pa.list_(pa.float32()))}
     assert decoded(encode_rows(columns)) == [{}, {}]
