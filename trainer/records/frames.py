@@ -76,10 +76,11 @@ def frames(records: pa.BinaryArray) -> bytes:
 
     This takes two thirds of the time of TensorFlow's writer, which is called once per record.
     """
-    lengths = pc.binary_length(records).to_numpy().astype("<u8")
-    distinct, place = np.unique(lengths, return_inverse=True)
+    distinct = pc.binary_length(records).dictionary_encode()
+    lengths, place = distinct.dictionary.to_numpy().astype("<u8"), distinct.indices.to_numpy()
     heads = np.empty(len(records), _HEAD_DTYPE)
-    heads["length"], heads["checksum"] = lengths, _masked_crcs([length.tobytes() for length in distinct])[place]
+    heads["length"] = lengths[place]
+    heads["checksum"] = _masked_crcs([length.tobytes() for length in lengths])[place]
     checksums = _masked_crcs(records.to_numpy(zero_copy_only=False))
     _, _, data = joined_rows([_as_binary(heads), records, _as_binary(checksums)], "", null="").buffers()
     return data.to_pybytes() if len(records) else b""

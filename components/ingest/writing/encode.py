@@ -124,11 +124,9 @@ def _entries(name: str, column: pa.Array) -> tuple[pa.BinaryArray, pa.BinaryArra
         column = column.cast(_BINARY)
     kind, values = _values(column)
     several = pa.types.is_large_list(column.type) and kind == _BYTES_LIST  # each value has its own tag
-    valid = as_mask(column.is_valid())
-    lengths = pc.binary_length(values).fill_null(0).to_numpy(zero_copy_only=False)
-    distinct, index = np.unique(lengths, return_inverse=True)
-    heads = [_head(_key(name), kind, int(length), tagged=several) for length in distinct]
-    head_of_row = pa.array(heads, type=_BINARY).take(pa.array(index, mask=~valid))
+    lengths = null_where(column.is_null(), pc.binary_length(values)).dictionary_encode()
+    heads = [_head(_key(name), kind, length, tagged=several) for length in lengths.dictionary.to_pylist()]
+    head_of_row = pa.array(heads, type=_BINARY).take(lengths.indices)
     if values is not column:  # the column itself already has its nulls
         values = null_where(column.is_null(), values)
     return head_of_row, values
