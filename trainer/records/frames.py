@@ -79,8 +79,7 @@ def frames(records: pa.BinaryArray) -> bytes:
     distinct = pc.binary_length(records).dictionary_encode()
     lengths, place = distinct.dictionary.to_numpy().astype("<u8"), distinct.indices.to_numpy()
     heads = np.empty(len(records), _HEAD_DTYPE)
-    heads["length"] = lengths[place]
-    heads["checksum"] = _masked_crcs([length.tobytes() for length in lengths])[place]
+    heads["length"], heads["checksum"] = lengths[place], _masked_crcs([one.tobytes() for one in lengths])[place]
     checksums = _masked_crcs(records.to_numpy(zero_copy_only=False))
     _, _, data = joined_rows([_as_binary(heads), records, _as_binary(checksums)], "", null="").buffers()
     return data.to_pybytes() if len(records) else b""
