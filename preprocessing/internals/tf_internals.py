@@ -77,7 +77,7 @@ def copied_part(
         def value_of(name: str) -> tf.Tensor:
             return values[position[name]] if name in position else here.capture(captured[name])
 
-        inputs = {name: value_of(name) for name in used}
+        inputs = {name: value_of(name) for name in sorted(used)}  # a set has another order in each process
         made = iter(tf.graph_util.import_graph_def(part, input_map=inputs, return_elements=names, name=""))
         results = [value_of(tensor.name) if tensor.name in known else next(made) for tensor in flat]
         return tf.nest.pack_sequence_as(fetches, results, expand_composites=True)

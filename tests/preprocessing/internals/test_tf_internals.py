@@ -42,6 +42,21 @@ def test_a_part_of_a_graph_has_equal_constants_once():
 
 
 @pytest.mark.integration
+def test_captures_are_in_the_order_of_their_names():
+    """The order of Python's sets of texts differs by process, and would number the constants of equal graphs otherwise."""
+    values = [tf.constant(float(number)) for number in range(9)]
+
+    @tf.function(autograph=False)
+    def total():
+        return tf.add_n(values)
+
+    graph = total.get_concrete_function().graph
+    captured = {inner.name: float(outer) for outer, inner in graph.captures}
+    part = prune(graph, [], graph.outputs[0])
+    assert [float(outer) for outer, _ in part.graph.captures] == [captured[name] for name in sorted(captured)]
+    assert float(part()) == 36.0
+
+
 def test_the_first_computation_is_noticed():
     code = (
         "import tensorflow as tf\n"
