@@ -41,9 +41,8 @@ def test_a_part_of_a_graph_has_equal_constants_once():
     assert [value.numpy() for value in prune(traced.graph, [], constants)()] == [7, 7, 7, 7, 7, 7.0]
 
 
-@pytest.mark.integration
 def test_captures_are_in_the_order_of_their_names():
-    """The order of Python's sets of texts differs by process, and would number the constants of equal graphs otherwise."""
+    """Python's sets of texts have another order in each process, in which equal graphs would number constants."""
     values = [tf.constant(float(number)) for number in range(9)]
 
     @tf.function(autograph=False)
@@ -57,6 +56,7 @@ def test_captures_are_in_the_order_of_their_names():
     assert float(part()) == 36.0
 
 
+@pytest.mark.integration
 def test_the_first_computation_is_noticed():
     code = (
         "import tensorflow as tf\n"
