@@ -30,7 +30,7 @@ _MANY_ROWS = 40_000
 """Rows from which larger trees pay."""
 _LEAVES = {False: (USUAL_LEAVES, 15, 7, 63), True: (63, 31, 127, 15)}
 _LEAVES_OF_FEW = (USUAL_LEAVES, 15, 7)
-"""The candidates up to `SMALL_UP_TO` train rows, of which larger trees have no more rows than a leaf must have."""
+"""The candidates up to `SMALL_UP_TO` train rows, which chose 63 leaves on no table tried (docs/decisions/trees.md)."""
 _MIN_ROWS = {False: (10, 40), True: (20, 100)}
 """The candidates, with fewer and with more rows than `_MANY_ROWS`; the first one is the usual one."""
 Parameters = Mapping[str, Any]
